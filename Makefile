@@ -1,0 +1,46 @@
+# Each target makes its own environment and installs what it needs: Python 3.11 or newer, a C compiler and a package
+# index are enough.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := $(shell find src include setup.py pyproject.toml -name '*.so' -prune -o -name '*.c' -prune -o -type f -print 2>/dev/null)
+
+.PHONY: test demo bench lint sanitize aarch64 wheels clean
+
+$(VENV)/made:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	touch $@
+
+# The package as a user gets it: built into a wheel, not imported from the source tree.
+$(VENV)/installed: $(VENV)/made $(SOURCES)
+	rm -rf build
+	$(BIN)/python -m pip install --quiet --force-reinstall --no-deps .
+	$(BIN)/python -m pip install --quiet ".[test]"
+	touch $@
+
+test: $(VENV)/installed
+	$(BIN)/python -m pytest tests
+
+demo: $(VENV)/installed
+	$(BIN)/specverify demo
+
+bench: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet ".[bench]"
+	PYTHON=$(BIN)/python tools/bench.sh
+
+lint:
+	PYTHON=$(PYTHON) tools/lint.sh
+
+sanitize:
+	PYTHON=$(PYTHON) tools/sanitize.sh
+
+aarch64:
+	tools/aarch64.sh
+
+wheels:
+	PYTHON=$(PYTHON) tools/wheels.sh
+
+clean:
+	rm -rf $(VENV) .work build dist wheelhouse src/*.egg-info src/specverify/*.c src/specverify/*.so

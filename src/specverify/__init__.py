@@ -1,0 +1,25 @@
+"""specverify: the verification step of speculative decoding on CPUs, exact and at the speed of memory.
+
+Start with :func:`verify_sampled` and :func:`verify_greedy` (verify.py); :mod:`specverify.reference` is the same in
+plain NumPy, the executable specification.
+"""
+
+from importlib.metadata import version as _version
+from pathlib import Path as _Path
+
+from . import _isa
+from ._isa import active_isa, available_isas
+from ._result import Verdict
+from .verify import verify_greedy, verify_sampled
+
+_isa.select_at_import()
+
+__version__ = _version("specverify")
+__all__ = ["Verdict", "active_isa", "available_isas", "get_include", "verify_greedy", "verify_sampled"]
+
+
+def get_include() -> str:
+    """Name the folder to pass to a C, C++ or Cython compiler for ``#include <specverify/kernels.h>``."""
+    package = _Path(__file__).parent
+    installed = package / "include"
+    return str(installed if installed.is_dir() else package.parents[1] / "include")  # the latter in a source tree

@@ -1,0 +1,301 @@
+# The loops over one row. One body, included by _kernels_<isa>.pyx once per instruction set.
+#
+# Holds pure functions on raw pointers: no Python object, no memoryview (their reference counts become atomic
+# instructions that a Raspberry Pi 4 does not have), no allocation, no random number. How rows make a round is in
+# _rounds.pxi.
+#
+# Summation order, the same in every variant and in specverify.reference:
+#   1. A row is cut into blocks of sv_block(n) elements.
+#   2. Element j of a block is added to lane j % 16 in float64, lanes in index order.
+#   3. The lanes are folded 16 -> 8 -> 4 -> 2 -> 1, each time the lower half plus the upper half.
+#   4. The block sums are added one after the other.
+#
+# The shape `double lanes[16]`, a literal outer step and a literal inner trip count is what GCC turns into vector code
+# without any fast-math flag (tests/test_assembly.py reads the result). Compiled with -ffp-contract=off: a fused
+# multiply-add would round differently from one instruction set to the next.
+
+from cpython.pycapsule cimport PyCapsule_New
+from libc.stdint cimport int32_t, uint32_t, uint64_t, uintptr_t
+from libc.string cimport memcpy, memset
+
+
+cdef extern from "specverify/kernels.h" nogil:
+    ctypedef struct sv_kernels:
+        const char* isa
+        double (*mass)(const float*, Py_ssize_t, double*) noexcept nogil
+        double (*piece_mass)(const float*, Py_ssize_t) noexcept nogil
+        double (*piece_residual)(const float*, const float*, double, Py_ssize_t) noexcept nogil
+        double (*residual_mass)(const float*, const float*, double, Py_ssize_t, double*) noexcept nogil
+        double (*trusted_residual_mass)(const float*, const float*, Py_ssize_t, double*) noexcept nogil
+        Py_ssize_t (*argmax)(const float*, Py_ssize_t) noexcept nogil
+    Py_ssize_t sv_block(Py_ssize_t) noexcept
+
+
+cdef extern from "_tuning.h" nogil:
+    double sv_max(double, double) noexcept
+    uint32_t sv_bits(const float*) noexcept
+    void sv_collect_signs(uint64_t*, const float*) noexcept
+    const bint VECTOR_SIGNS "SV_VECTOR_SIGNS"
+    const uint32_t POSITIVE_INFINITY "SV_POSITIVE_INFINITY"
+    const uint32_t NEGATIVE_INFINITY "SV_NEGATIVE_INFINITY"
+    const int32_t LOWEST "INT32_MIN"
+
+
+cdef enum:
+    LONG_STRETCH = 4096              # entries whose maximum is taken at a time
+    STRETCH = 256                    # entries that are searched at a time for one known to be among them
+
+
+include "_lanes.pxi"
+
+
+cdef bint has_negative(const float* row, Py_ssize_t n) noexcept nogil:
+    """Tell a negative entry from -0.0, which is a legal probability."""
+    cdef Py_ssize_t i
+    for i in range(n):
+        if row[i] < 0.0:
+            return True
+    return False
+
+
+cdef uint32_t top_bits(const float* row, Py_ssize_t n) noexcept nogil:
+    """Largest bit pattern: below POSITIVE_INFINITY iff every entry is finite and its sign bit clear.
+
+    In four strips, so that no chain of maxima waits for itself.
+    """
+    cdef uint32_t bits, a = 0, b = 0, c = 0, d = 0
+    cdef Py_ssize_t i, quarter = n // 4
+    for i in range(quarter):
+        bits = sv_bits(row + i)
+        a = bits if bits > a else a
+        bits = sv_bits(row + i + quarter)
+        b = bits if bits > b else b
+        bits = sv_bits(row + i + 2 * quarter)
+        c = bits if bits > c else c
+        bits = sv_bits(row + i + 3 * quarter)
+        d = bits if bits > d else d
+    for i in range(4 * quarter, n):
+        bits = sv_bits(row + i)
+        a = bits if bits > a else a
+    return max(max(a, b), max(c, d))
+
+
+cdef double whole_mass(const float* row, Py_ssize_t n, uint64_t* signs) noexcept nogil:
+    """Sum of n entries, n a multiple of 16; the bits of all are or'ed into `signs`, to be asked for sign bits."""
+    cdef double lanes[16]
+    cdef uint32_t sign_lanes[16]
+    cdef uint64_t sign_words[2]
+    cdef uint32_t bits, sign = 0
+    cdef Py_ssize_t i
+    cdef int j
+    memset(lanes, 0, sizeof(lanes))
+    if VECTOR_SIGNS:                             # known to the C compiler, which drops one of the two
+        memset(sign_lanes, 0, sizeof(sign_lanes))
+        for i in range(0, n, 16):
+            for j in range(16):
+                lanes[j] += <double>row[i + j]
+            for j in range(16):
+                memcpy(&bits, &row[i + j], 4)
+                sign_lanes[j] |= bits
+        for j in range(16):
+            sign |= sign_lanes[j]
+        signs[0] |= sign
+    else:
+        memset(sign_words, 0, sizeof(sign_words))
+        for i in range(0, n, 16):
+            for j in range(16):
+                lanes[j] += <double>row[i + j]
+            sv_collect_signs(sign_words, row + i)
+        signs[0] |= sign_words[0] | sign_words[1]
+    return fold(lanes)
+
+
+cdef double piece_mass(const float* row, Py_ssize_t n) noexcept nogil:
+    """Sum of any number of entries, signs not asked for."""
+    cdef double lanes[16]
+    cdef Py_ssize_t i, whole = n - n % 16
+    cdef int j
+    memset(lanes, 0, sizeof(lanes))
+    for i in range(0, whole, 16):
+        for j in range(16):
+            lanes[j] += <double>row[i + j]
+    for j in range(<int>(n - whole)):
+        lanes[j] += <double>row[whole + j]
+    return fold(lanes)
+
+
+cdef double mass(const float* row, Py_ssize_t n, double* sums) noexcept nogil:
+    cdef Py_ssize_t length, start = 0, block = sv_block(n), count = 0
+    cdef uint64_t signs = 0
+    cdef double total = 0.0
+    while start < n:
+        length = min(block, n - start)
+        if length % 16 == 0:
+            sums[count] = whole_mass(row + start, length, &signs)
+        else:
+            sums[count] = piece_mass(row + start, length)
+            signs |= top_bits(row + start, length)
+        total += sums[count]
+        count += 1
+        start += block
+    if total - total != 0.0:                     # infinity or NaN went in: finite float32 cannot overflow float64
+        return -1.0
+    if signs & <uint64_t>0x8000000080000000 and has_negative(row, n):
+        return -1.0
+    return total
+
+
+# max(0, target - s) is written max(target, s) - s: the same value, and two instructions instead of three.
+
+cdef double piece_residual(const float* target, const float* draft, double scale, Py_ssize_t n) noexcept nogil:
+    cdef double lanes[16]
+    cdef double scaled
+    cdef Py_ssize_t i, whole = n - n % 16
+    cdef int j
+    memset(lanes, 0, sizeof(lanes))
+    for i in range(0, whole, 16):
+        for j in range(16):
+            scaled = <double>draft[i + j] * scale
+            lanes[j] += sv_max(<double>target[i + j], scaled) - scaled
+    for j in range(<int>(n - whole)):
+        scaled = <double>draft[whole + j] * scale
+        lanes[j] += sv_max(<double>target[whole + j], scaled) - scaled
+    return fold(lanes)
+
+
+cdef double residual_mass(const float* target, const float* draft, double scale, Py_ssize_t n,
+                          double* sums) noexcept nogil:
+    cdef Py_ssize_t start = 0, block = sv_block(n), count = 0
+    cdef double total = 0.0
+    while start < n:
+        sums[count] = piece_residual(target + start, draft + start, scale, min(block, n - start))
+        total += sums[count]
+        count += 1
+        start += block
+    return total
+
+
+cdef bint is_proper(const float* row, Py_ssize_t n) noexcept nogil:
+    """Whether no entry is negative, NaN or infinite: the slow answer, for rows that hold -0.0."""
+    cdef Py_ssize_t i
+    for i in range(n):
+        if not 0.0 <= row[i] or sv_bits(row + i) == POSITIVE_INFINITY:
+            return False
+    return True
+
+
+cdef double trusted_residual_mass(const float* target, const float* draft, Py_ssize_t n, double* sums) noexcept nogil:
+    cdef Py_ssize_t length, start = 0, block = sv_block(n), count = 0
+    cdef uint32_t top = 0
+    cdef double total = 0.0
+    while start < n:
+        length = min(block, n - start)
+        sums[count] = piece_residual(target + start, draft + start, 1.0, length)
+        top = max(top, max(top_bits(target + start, length), top_bits(draft + start, length)))
+        total += sums[count]
+        count += 1
+        start += block
+    if top >= POSITIVE_INFINITY and not (is_proper(target, n) and is_proper(draft, n)):
+        return -1.0
+    return total
+
+
+# Argmax on integers. Read as int32, floats that are not negative keep their order and every negative one is below them,
+# so integer maxima find the maximum of a row that has an entry >= 0. Where there is none, the largest float is the one
+# with the smallest unsigned pattern. The largest unsigned pattern gives away a NaN of either sign.
+
+cdef int32_t tops(const float* row, Py_ssize_t n, uint32_t* unsigned_top) noexcept nogil:
+    """Largest int32 pattern, and the largest uint32 pattern; in four strips, as top_bits."""
+    cdef int32_t key, a = LOWEST, b = LOWEST, c = LOWEST, d = LOWEST
+    cdef uint32_t bits, ua = 0, ub = 0, uc = 0, ud = 0
+    cdef Py_ssize_t i, quarter = n // 4
+    for i in range(quarter):
+        bits = sv_bits(row + i)
+        key = <int32_t>bits
+        ua = bits if bits > ua else ua
+        a = key if key > a else a
+        bits = sv_bits(row + i + quarter)
+        key = <int32_t>bits
+        ub = bits if bits > ub else ub
+        b = key if key > b else b
+        bits = sv_bits(row + i + 2 * quarter)
+        key = <int32_t>bits
+        uc = bits if bits > uc else uc
+        c = key if key > c else c
+        bits = sv_bits(row + i + 3 * quarter)
+        key = <int32_t>bits
+        ud = bits if bits > ud else ud
+        d = key if key > d else d
+    for i in range(4 * quarter, n):
+        bits = sv_bits(row + i)
+        key = <int32_t>bits
+        ua = bits if bits > ua else ua
+        a = key if key > a else a
+    unsigned_top[0] = max(unsigned_top[0], max(max(ua, ub), max(uc, ud)))
+    return max(max(a, b), max(c, d))
+
+
+cdef uint32_t lowest_bits(const float* row, Py_ssize_t n) noexcept nogil:
+    cdef uint32_t bits, low = 0xffffffff
+    cdef Py_ssize_t i
+    for i in range(n):
+        bits = sv_bits(row + i)
+        low = bits if bits < low else low
+    return low
+
+
+cdef bint holds(const float* row, Py_ssize_t n, uint32_t pattern) noexcept nogil:
+    cdef uint32_t found = 0
+    cdef Py_ssize_t i
+    for i in range(n):
+        found |= sv_bits(row + i) == pattern
+    return found
+
+
+cdef Py_ssize_t find(const float* row, Py_ssize_t n, uint32_t pattern) noexcept nogil:
+    """First entry with this pattern, which is there."""
+    cdef Py_ssize_t i = 0
+    while i + STRETCH < n and not holds(row + i, STRETCH, pattern):
+        i += STRETCH
+    while sv_bits(row + i) != pattern:
+        i += 1
+    return i
+
+
+cdef Py_ssize_t argmax(const float* row, Py_ssize_t n) noexcept nogil:
+    cdef int32_t key, top = LOWEST
+    cdef uint32_t unsigned_top = 0, low
+    cdef Py_ssize_t stop, start = 0, best = 0
+    # The first stretch is short, so that the others start at a multiple of 64 bytes.
+    stop = LONG_STRETCH - (<uintptr_t>row >> 2) % 16
+    while start < n:
+        stop = min(stop, n)
+        key = tops(row + start, stop - start, &unsigned_top)
+        if key > top:
+            top = key
+            best = start
+        start = stop
+        stop += LONG_STRETCH
+    if unsigned_top > NEGATIVE_INFINITY or top >= <int32_t>POSITIVE_INFINITY:
+        return -1
+    if top > 0:
+        return best + find(row + best, n - best, <uint32_t>top)
+    if top == 0:                                 # 0.0 and -0.0 are equal
+        best = 0
+        while row[best] != 0.0:
+            best += 1
+        return best
+    low = lowest_bits(row, n)
+    return -1 if low == NEGATIVE_INFINITY else find(row, n, low)
+
+
+cdef sv_kernels table
+table.isa = ISA
+table.piece_mass = piece_mass
+table.piece_residual = piece_residual
+table.mass = mass
+table.residual_mass = residual_mass
+table.trusted_residual_mass = trusted_residual_mass
+table.argmax = argmax
+
+KERNELS = PyCapsule_New(&table, b"specverify.kernels", NULL)

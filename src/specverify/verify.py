@@ -1,0 +1,132 @@
+"""The face of verification: documented signatures over the compiled core.
+
+Which rows are read, what is checked and in which order is the contract of these two functions; it is executed, slowly,
+by :mod:`specverify.reference`.
+"""
+
+from typing import Any
+
+from . import _core
+from ._result import Verdict
+
+
+def verify_greedy(target: Any, tokens: Any) -> Verdict:
+    """Accept drafted tokens while they are the target's own greedy choice.
+
+    Parameters
+    ----------
+    target : array_like, shape [K + 1, V], float32
+        Target rows: probabilities or logits. Row ``i`` is the target's prediction for position ``i``, so row 0
+        predicts ``tokens[0]`` and row K follows all of them. ``-inf`` is a legal mask.
+    tokens : array_like of int, shape [K]
+        Drafted tokens. K = 0 is valid.
+
+    Returns
+    -------
+    Verdict
+        ``(n_accepted, next_token)``: the length of the accepted prefix, and the target's greedy token behind it.
+
+    Raises
+    ------
+    TypeError
+        `target` is not real or `tokens` are not integers.
+    ValueError
+        A shape does not fit; a token is outside ``[0, V)``; a visited row holds NaN or ``+inf``, or nothing but
+        ``-inf``.
+
+    Notes
+    -----
+    The greedy choice is the lowest index of the maximum, as ``numpy.argmax``, in float32. Row ``i + 1`` is not read
+    before ``tokens[i]`` is accepted, and what it holds has no effect. O(V) for each visited row, nothing of size V is
+    allocated, inputs are never written to. Float32 rows that are contiguous, at any distance from each other, are used
+    in place; any other layout or type is copied to float32 first. Safe to call from several threads.
+
+    References
+    ----------
+    Stern, Shazeer, Uszkoreit: Blockwise Parallel Decoding, arXiv:1811.03115, section 3.
+
+    Examples
+    --------
+    The target would say 2, then 0, then 3. The draft said 2, then 1:
+
+    >>> import specverify
+    >>> target = [[0.1, 0.1, 0.7, 0.1], [0.6, 0.2, 0.1, 0.1], [0.0, 0.0, 0.0, 1.0]]
+    >>> specverify.verify_greedy(target, [2, 1])
+    Verdict(n_accepted=1, next_token=0)
+    """
+    return _core.verify_greedy(target, tokens)
+
+
+def verify_sampled(target: Any, draft: Any, tokens: Any, uniforms: Any, *, normalized: bool = False) -> Verdict:
+    """Accept drafted tokens so that what is emitted follows the target's law exactly.
+
+    Parameters
+    ----------
+    target : array_like, shape [K + 1, V], float32
+        Target rows: probabilities, each row up to a positive factor. Row 0 predicts ``tokens[0]``; row K is the bonus
+        row.
+    draft : array_like, shape [K, V], float32, or None
+        The rows that ``tokens`` were drawn from, each up to a positive factor. None: the tokens are deterministic
+        (prompt look-up, the draft's argmax), that is, each is certain under its draft. An argmax draft passed with its
+        softmax instead gives a wrong law: with target (.25, .6, .15), draft softmax (.45, .3, .25) and token 0 the
+        emitted law is (.556, .444, 0).
+    tokens : array_like of int, shape [K]
+        Drafted tokens. K = 0 is valid: one draw from row 0.
+    uniforms : array_like of float64, shape [K + 1]
+        Independent uniform numbers in ``[0, 1)``: one for each acceptance test, the last for the final draw.
+    normalized : bool
+        Trust that every row sums to 1 and take no sums: K look-ups and one pass over one pair of rows. Where rows sum
+        to ``s_p`` and ``s_q`` instead, the emitted law is off by total variation ``|s_p/s_q - 1| * TV(target/s_p,
+        residual/R)``, R the residual's sum: at most ``|s_p/s_q - 1|``. Only the looked-up entries and the rows that
+        are drawn from are checked.
+
+    Returns
+    -------
+    Verdict
+        ``(n_accepted, next_token)``: the length of the accepted prefix, and the token behind it, drawn from the
+        residual ``max(0, target - draft)`` of the first rejected position or from row K.
+
+    Raises
+    ------
+    TypeError
+        Rows or uniforms are not real, or tokens are not integers.
+    ValueError
+        A shape does not fit; a token is outside ``[0, V)``; a uniform is outside ``[0, 1)``; a visited row holds NaN,
+        ``inf`` or a negative probability, or sums to 0.
+
+    Notes
+    -----
+    With P, Q the float64 sums of the two rows, position i is accepted iff ``u * (q * P) < p * Q`` for p, q the entries
+    of the token and u its uniform. The test is strict: a token of target probability 0 is never accepted. A token of
+    draft probability 0 cannot have been drawn; it is accepted iff its target probability is positive, the limit of the
+    rule. A draw takes the smallest index whose cumulative weight exceeds ``uniforms[K] *`` total, so it never returns
+    an index of weight 0. A residual that is empty by rounding, a branch of probability 0, draws from the target row.
+
+    Row ``i + 1`` is not read before position ``i`` is accepted, and what it holds has no effect. The same inputs give
+    the same tokens on every machine and instruction set: sums run over 16 float64 lanes in a fixed order. Float32 rows
+    that are contiguous, at any distance from each other, are used in place; any other layout or type is copied to
+    float32 first. Inputs are never written to. O(V) for each visited row; nothing of size V is allocated. Safe to call
+    from several threads.
+
+    References
+    ----------
+    Leviathan, Kalman, Matias: Fast Inference from Transformers via Speculative Decoding, arXiv:2211.17192, algorithm 1.
+    Chen et al.: Accelerating Large Language Model Decoding with Speculative Sampling, arXiv:2302.01318, algorithm 2.
+
+    Examples
+    --------
+    Token 1 has target probability .3 and draft probability .5, so it is accepted with probability .6. The uniform .9
+    rejects it. What remains is max(0, target - draft) = (.4, 0, 0, 0): token 0 is certain.
+
+    >>> import specverify
+    >>> target = [[0.6, 0.3, 0.1, 0.0], [0.6, 0.3, 0.1, 0.0]]
+    >>> draft = [[0.2, 0.5, 0.3, 0.0]]
+    >>> specverify.verify_sampled(target, draft, [1], [0.9, 0.99])
+    Verdict(n_accepted=0, next_token=0)
+
+    The uniform .5 accepts it. The bonus token comes from row 1, where .7 falls into token 1 (.6 <= .7 < .9):
+
+    >>> specverify.verify_sampled(target, draft, [1], [0.5, 0.7])
+    Verdict(n_accepted=1, next_token=1)
+    """
+    return _core.verify_sampled(target, draft, tokens, uniforms, normalized)

@@ -29,8 +29,12 @@ def kernels(module: str, flags: list[str]) -> Extension:
         f"specverify._kernels_{module}",
         [f"src/specverify/_kernels_{module}.pyx"],
         include_dirs=["include", "src/specverify"],
-        depends=["src/specverify/_kernels.pxi", "src/specverify/_lanes.pxi", "src/specverify/_tuning.h",
-                 "include/specverify/kernels.h"],
+        depends=[
+            "src/specverify/_kernels.pxi",
+            "src/specverify/_lanes.pxi",
+            "src/specverify/_tuning.h",
+            "include/specverify/kernels.h",
+        ],
         extra_compile_args=[*FLAGS, *KERNEL_FLAGS, *flags],
         extra_link_args=LINK_FLAGS,
     )
@@ -50,8 +54,13 @@ def portable(module: str, *depends: str) -> Extension:
 
 machine = sysconfig.get_platform().rsplit("-", 1)[-1]
 extensions = [
-    portable("_core", "src/specverify/_rounds.pxi", "src/specverify/_lanes.pxi", "src/specverify/_cpu.h",
-             "include/specverify/kernels.h"),
+    portable(
+        "_core",
+        "src/specverify/_rounds.pxi",
+        "src/specverify/_lanes.pxi",
+        "src/specverify/_cpu.h",
+        "include/specverify/kernels.h",
+    ),
     portable("_dlpack"),
     kernels("generic", []),
     *(kernels(module, flags) for module, flags in VARIANTS.get(machine, {}).items()),

@@ -45,7 +45,7 @@ def verify_sampled(target: Any, draft: Any, tokens: Any, uniforms: Any, *, norma
     target = _rows(target)
     tokens = _tokens(tokens, target)
     uniforms = np.asarray(uniforms, dtype=np.float64)
-    if not ((0 <= uniforms) & (uniforms < 1)).all() or uniforms.shape != (len(tokens) + 1,):
+    if not ((uniforms >= 0) & (uniforms < 1)).all() or uniforms.shape != (len(tokens) + 1,):
         raise ValueError("uniforms: expected K + 1 numbers in [0, 1)")
     if draft is not None:
         draft = _rows(draft) if len(tokens) else np.empty((0, target.shape[1]), np.float32)
@@ -153,7 +153,7 @@ def _mass(row: np.ndarray) -> float:
 
 
 def _check(entries: np.ndarray) -> None:
-    if not ((0 <= entries) & (entries < np.inf)).all():
+    if not ((entries >= 0) & (entries < np.inf)).all():
         raise ValueError("a visited row holds a negative, infinite or NaN entry")
 
 

@@ -1,0 +1,54 @@
+"""What README.md and DESIGN.md show is executed here: their Python blocks, and the output printed beneath them."""
+
+import contextlib
+import doctest
+import io
+import itertools
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(document: str) -> list[tuple[str, str]]:
+    return FENCE.findall((ROOT / document).read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("document", ["README.md", "DESIGN.md"])
+def test_python_blocks_print_what_is_shown(document: str) -> None:
+    """Blocks share one namespace in order; a block without a language right behind one is its output."""
+    namespace: dict[str, object] = {}
+    for (language, code), (next_language, shown) in itertools.pairwise([*blocks(document), ("end", "")]):
+        if language != "python":
+            continue
+        if code.lstrip().startswith(">>>"):
+            run_as_doctest(code, namespace, document)
+            continue
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, document, "exec"), namespace)
+        if printed.getvalue() or not next_language:
+            assert printed.getvalue() == shown
+
+
+def run_as_doctest(code: str, namespace: dict[str, object], document: str) -> None:
+    test = doctest.DocTestParser().get_doctest(code, namespace, document, document, 0)
+    report = io.StringIO()
+    failed, tried = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=report.write, clear_globs=False)
+    namespace.update(test.globs)
+    assert tried > 0
+    assert failed == 0, report.getvalue()
+
+
+def test_readme_has_something_to_run() -> None:
+    assert sum(language == "python" for language, _ in blocks("README.md")) >= 2
+
+
+@pytest.mark.parametrize("document", ["README.md", "DESIGN.md", "CONTRIBUTING.md", "BENCHMARKS.md", "CHANGELOG.md"])
+def test_links_lead_somewhere(document: str) -> None:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text):
+        assert (ROOT / document).parent.joinpath(link).exists(), link

@@ -16,7 +16,8 @@ from setuptools import Extension, setup
 FLAGS = ["-O3", "-ffp-contract=off", "-fvisibility=hidden", *os.environ.get("SPECVERIFY_CFLAGS", "").split()]
 LINK_FLAGS = os.environ.get("SPECVERIFY_LDFLAGS", "").split()
 # Why: see SV_INLINE in src/specverify/_tuning.h.
-KERNEL_FLAGS = ["-fno-inline"]
+# -fno-trapping-math: nobody reads the exception flags, and a select between floats is then no branch.
+KERNEL_FLAGS = ["-fno-inline", "-fno-trapping-math"]
 
 VARIANTS = {
     "x86_64": {"x86_64_v3": ["-march=x86-64-v3", "-mtune=znver3"]},
@@ -32,6 +33,8 @@ def kernels(module: str, flags: list[str]) -> Extension:
         depends=[
             "src/specverify/_kernels.pxi",
             "src/specverify/_lanes.pxi",
+            "src/specverify/_table.pxi",
+            "src/specverify/_exp2.h",
             "src/specverify/_tuning.h",
             "include/specverify/kernels.h",
         ],
@@ -59,6 +62,11 @@ extensions = [
         "src/specverify/_rounds.pxi",
         "src/specverify/_lanes.pxi",
         "src/specverify/_cpu.h",
+        "src/specverify/_table.pxi",
+        "src/specverify/_warp_types.pxi",
+        "src/specverify/_rows.pxi",
+        "src/specverify/_warp.pxi",
+        "src/specverify/_tuning.h",
         "include/specverify/kernels.h",
     ),
     portable("_dlpack"),

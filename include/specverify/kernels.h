@@ -16,33 +16,46 @@
 extern "C" {
 #endif
 
-#define SV_ABI 1          /* raised whenever a struct below changes */
-#define SV_LANES 16       /* float64 accumulators of a block sum */
-#define SV_BLOCK 4096     /* elements of a block, while a row has at most SV_MAX_BLOCKS of them */
-#define SV_MAX_BLOCKS 256 /* doubles of scratch that a kernel may write to `sums` */
-#define SV_PIECE 256      /* elements of a piece: what a draw looks at one by one */
+#define SV_ABI 1         /* raised whenever a struct below changes */
+#define SV_LANES 16      /* float64 accumulators of a block sum */
+#define SV_BLOCK 4096    /* elements of a block */
+#define SV_MAX_GROUPS 256 /* doubles of scratch that a kernel may write to `sums` */
+#define SV_PIECE 256     /* elements of a piece: what a draw looks at one by one */
 
-/* Elements of a block for a row of n: SV_BLOCK, doubled until SV_MAX_BLOCKS blocks are enough (V > 1,048,576). */
-static inline ptrdiff_t sv_block(ptrdiff_t n) {
-    ptrdiff_t block = SV_BLOCK;
-    while (n > block * SV_MAX_BLOCKS) block *= 2;
-    return block;
+/* Elements of a group of blocks for a row of n: one block, doubled until SV_MAX_GROUPS groups are enough. */
+static inline ptrdiff_t sv_group(ptrdiff_t n) {
+    ptrdiff_t group = SV_BLOCK;
+    while (n > group * SV_MAX_GROUPS) group *= 2;
+    return group;
 }
 
-/* The loops over one row, one table per instruction set. Every table gives the same bits. */
+/* The loops over one row or part of a row, one table per instruction set. Every table gives the same bits. */
 typedef struct sv_kernels {
     const char *isa;
-    /* Sum of a block or piece in lane order, of its entries or of max(0, target - scale * draft). */
+    /* Sum of a part (at most a block) in lane order: of its entries, or of max(0, target - scale * draft). */
     double (*piece_mass)(const float *row, ptrdiff_t n);
     double (*piece_residual)(const float *target, const float *draft, double scale, ptrdiff_t n);
-    /* Sum of a row in float64; the sum of each block goes to `sums`. -1.0 if an entry is negative, NaN or infinite. */
+    /* Sum of a row in float64; the sum of each group goes to `sums`. -1.0 if an entry is negative, NaN or infinite. */
     double (*mass)(const float *row, ptrdiff_t n, double *sums);
-    /* Sum of max(0, target - scale * draft), with its block sums. The rows must have passed `mass`. */
+    /* Sum of max(0, target - scale * draft), with its group sums. The rows must be proper. */
     double (*residual_mass)(const float *target, const float *draft, double scale, ptrdiff_t n, double *sums);
-    /* The same with scale 1 for rows that were never summed: -1.0 if an entry of either is negative, NaN or infinite. */
-    double (*trusted_residual_mass)(const float *target, const float *draft, ptrdiff_t n, double *sums);
+    /* Whether no entry is negative, NaN or infinite. */
+    int (*proper)(const float *row, ptrdiff_t n);
     /* Index of the first maximum. -1 if the row holds NaN or +infinity, or nothing but -infinity. */
     ptrdiff_t (*argmax)(const float *row, ptrdiff_t n);
+    /* Largest int32 bit pattern of a part; `unsigned_top` is raised to its largest uint32 pattern. */
+    int32_t (*tops)(const float *row, ptrdiff_t n, uint32_t *unsigned_top);
+    /* Logits: copies that turn -0.0 into 0.0, bias and mask in place, weights 2^((logit - top) * scale). */
+    void (*copy)(const float *row, ptrdiff_t n, float *to);
+    void (*widen_float16)(const uint16_t *row, ptrdiff_t n, float *to);
+    void (*widen_bfloat16)(const uint16_t *row, ptrdiff_t n, float *to);
+    void (*add_bias)(float *row, const float *bias, ptrdiff_t n);
+    void (*apply_mask)(float *row, const uint32_t *words, ptrdiff_t n); /* n a multiple of 32 */
+    void (*weigh)(const float *logits, ptrdiff_t n, float top, float scale, float *weights);
+    /* Weights to 0 where the logit is below `bound` or the weight below `least`. */
+    void (*keep)(const float *logits, float *weights, ptrdiff_t n, float bound, float least);
+    /* Largest key of every `group` entries (keys order like floats: see sv_key). */
+    void (*group_tops)(const float *logits, ptrdiff_t n, ptrdiff_t group, int32_t *keys);
 } sv_kernels;
 
 /* Why a round has no result. `where` of the verdict is the position, or the row. */
@@ -51,19 +64,50 @@ typedef enum sv_status {
     SV_BAD_TOKEN = 1,   /* tokens[where] is outside [0, vocab) */
     SV_BAD_UNIFORM = 2, /* uniforms[where] is outside [0, 1) or NaN */
     SV_BAD_TARGET = 3,  /* target row `where` is no distribution (greedy: has no maximum) */
-    SV_BAD_DRAFT = 4,   /* draft row `where` is no distribution */
-    SV_BAD_ROWS = 5     /* trusted rows: one of the two rows `where` is no distribution */
+    SV_BAD_DRAFT = 4    /* draft row `where` is no distribution */
 } sv_status;
 
-/* One round. Strides are in bytes, of any sign; the entries of one row are contiguous. */
+typedef enum sv_kind {
+    SV_CERTAIN = 0, /* no rows: each drafted token is certain (one-hot) */
+    SV_DENSE = 1,
+    SV_SPARSE = 2
+} sv_kind;
+
+typedef enum sv_dtype { SV_FLOAT32 = 0, SV_FLOAT16 = 1, SV_BFLOAT16 = 2 } sv_dtype;
+
+/* The rows of one model in one round. */
+typedef struct sv_rows {
+    sv_kind kind;
+    /* Dense: rows `stride` bytes apart, of any sign; the entries of one row are contiguous. */
+    sv_dtype dtype;
+    const void *data;
+    ptrdiff_t stride;
+    /* Sparse: row i has entries offsets[i] to offsets[i + 1], ids ascending and in [0, vocab), 0 elsewhere. */
+    const int64_t *ids;
+    const float *probs;
+    const int64_t *offsets;
+} sv_rows;
+
+/* How logits become probabilities, applied in this order; see specverify.Sampling. */
+typedef struct sv_sampling {
+    double temperature; /* 0: one-hot at the first maximum */
+    ptrdiff_t top_k;    /* 0: all */
+    double top_p;       /* 1: all */
+    double min_p;       /* 0: all */
+} sv_sampling;
+
 typedef struct sv_round {
-    const float *target;     /* k + 1 rows */
-    const float *draft;      /* k rows; NULL: the drafted tokens are certain under the draft (one-hot) */
+    sv_rows target;          /* k + 1 rows */
+    sv_rows draft;           /* k rows */
     const int64_t *tokens;   /* k, contiguous */
     const double *uniforms;  /* k + 1, contiguous, each in [0, 1); not read by verify_greedy */
-    ptrdiff_t target_stride, draft_stride;
     ptrdiff_t k, vocab;
-    int normalized;          /* every row sums to 1: take no sums */
+    int normalized;              /* probabilities whose rows sum to 1: take no sums */
+    const sv_sampling *sampling; /* NULL: rows are probabilities; else dense rows are logits */
+    const uint32_t *mask;        /* NULL, or one bit a token, set where allowed, per target row (logits only) */
+    ptrdiff_t mask_stride;       /* in bytes */
+    const float *bias;           /* NULL, or one number a token, added to every logit */
+    double *emitted_probs;       /* NULL, or k + 1: probability of each emitted token under the target */
 } sv_round;
 
 typedef struct sv_verdict {
@@ -77,6 +121,7 @@ typedef struct sv_api {
     const sv_kernels *kernels; /* the variant in use */
     void (*verify_greedy)(const sv_kernels *, const sv_round *, sv_verdict *);
     void (*verify_sampled)(const sv_kernels *, const sv_round *, sv_verdict *);
+    void (*verify_block)(const sv_kernels *, const sv_round *, sv_verdict *);
 } sv_api;
 
 #ifdef Py_PYTHON_H

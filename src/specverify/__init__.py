@@ -9,13 +9,30 @@ from pathlib import Path as _Path
 
 from . import _isa
 from ._isa import active_isa, available_isas
-from ._result import Verdict
-from .verify import verify_greedy, verify_sampled
+from ._result import BatchVerdict, Detail, Verdict
+from .draws import probabilities, sample
+from .rows import SparseRows
+from .sampling import Sampling
+from .verify import verify_block, verify_greedy, verify_sampled
 
 _isa.select_at_import()
 
 __version__ = _version("specverify")
-__all__ = ["Verdict", "active_isa", "available_isas", "get_include", "verify_greedy", "verify_sampled"]
+__all__ = [
+    "BatchVerdict",
+    "Detail",
+    "Sampling",
+    "SparseRows",
+    "Verdict",
+    "active_isa",
+    "available_isas",
+    "get_include",
+    "probabilities",
+    "sample",
+    "verify_block",
+    "verify_greedy",
+    "verify_sampled",
+]
 
 
 def get_include() -> str:

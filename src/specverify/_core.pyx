@@ -1,43 +1,58 @@
-# From Python arguments to the C structs of one round, and from its verdict to a result.
+# From Python arguments to the C structs of rounds, and from verdicts to results.
 #
-# Holds the fast gate (arrays that already are what the rounds read are used in place), the choice of the kernel table
-# and the release of the GIL. Holds no rule of verification (_rounds.pxi), no loop over a row (_kernels.pxi) and no
-# message (_inputs.py, which also converts whatever does not pass the fast gate).
+# Holds the fast gate (one round of arrays that already are what the rounds read, used in place), the walk over the
+# requests of a batch, the choice of the kernel table and the release of the GIL. Holds no rule of verification
+# (_rounds.pxi), no notion of a row (_rows.pxi, _warp.pxi), no loop over one (_kernels.pxi) and no message (_inputs.py,
+# which also converts whatever does not pass the fast gate; _batch.py does so for everything beyond one plain round).
 
 from cpython.object cimport PyTypeObject
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.float cimport FLT_MAX
+from libc.math cimport INFINITY
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t
 from libc.string cimport memcpy, memset
 cimport numpy as np
 
 from . import _inputs
 from ._result import Verdict
+from .rows import SparseRows
 
 np.import_array()
+
+include "_table.pxi"
 
 
 cdef extern from "specverify/kernels.h" nogil:
     enum: SV_ABI
-    enum: SV_MAX_BLOCKS
-    enum: SV_PIECE
-    ctypedef struct sv_kernels:
-        const char* isa
-        double (*mass)(const float*, Py_ssize_t, double*) noexcept nogil
-        double (*piece_mass)(const float*, Py_ssize_t) noexcept nogil
-        double (*piece_residual)(const float*, const float*, double, Py_ssize_t) noexcept nogil
-        double (*residual_mass)(const float*, const float*, double, Py_ssize_t, double*) noexcept nogil
-        double (*trusted_residual_mass)(const float*, const float*, Py_ssize_t, double*) noexcept nogil
-        Py_ssize_t (*argmax)(const float*, Py_ssize_t) noexcept nogil
     ctypedef enum sv_status:
-        SV_OK, SV_BAD_TOKEN, SV_BAD_UNIFORM, SV_BAD_TARGET, SV_BAD_DRAFT, SV_BAD_ROWS
+        SV_OK, SV_BAD_TOKEN, SV_BAD_UNIFORM, SV_BAD_TARGET, SV_BAD_DRAFT
+    ctypedef enum sv_kind:
+        SV_CERTAIN, SV_DENSE, SV_SPARSE
+    ctypedef enum sv_dtype:
+        SV_FLOAT32, SV_FLOAT16, SV_BFLOAT16
+    ctypedef struct sv_rows:
+        sv_kind kind
+        sv_dtype dtype
+        const void* data
+        Py_ssize_t stride
+        const int64_t* ids
+        const float* probs
+        const int64_t* offsets
+    ctypedef struct sv_sampling:
+        double temperature
+        Py_ssize_t top_k
+        double top_p, min_p
     ctypedef struct sv_round:
-        const float* target
-        const float* draft
+        sv_rows target, draft
         const int64_t* tokens
         const double* uniforms
-        Py_ssize_t target_stride, draft_stride
         Py_ssize_t k, vocab
         int normalized
+        const sv_sampling* sampling
+        const uint32_t* mask
+        Py_ssize_t mask_stride
+        const float* bias
+        double* emitted_probs
     ctypedef struct sv_verdict:
         Py_ssize_t n_accepted, next_token
         sv_status status
@@ -47,11 +62,19 @@ cdef extern from "specverify/kernels.h" nogil:
         const sv_kernels* kernels
         void (*verify_greedy)(const sv_kernels*, const sv_round*, sv_verdict*) noexcept nogil
         void (*verify_sampled)(const sv_kernels*, const sv_round*, sv_verdict*) noexcept nogil
-    Py_ssize_t sv_block(Py_ssize_t) noexcept
+        void (*verify_block)(const sv_kernels*, const sv_round*, sv_verdict*) noexcept nogil
 
 
 cdef extern from "_cpu.h" nogil:
     bint sv_cpu_runs(const char*) noexcept
+
+
+cdef extern from "_tuning.h" nogil:
+    const uint32_t SV_NEGATIVE_INFINITY
+    const int32_t LOWEST_KEY "INT32_MIN"
+    const double LOG2_E "SV_LOG2_E"
+    int32_t sv_key(float) noexcept
+    float sv_from_key(int32_t) noexcept
 
 
 cdef extern from *:
@@ -70,6 +93,9 @@ cdef extern from *:
 
 
 include "_lanes.pxi"
+include "_warp_types.pxi"
+include "_rows.pxi"
+include "_warp.pxi"
 include "_rounds.pxi"
 
 
@@ -77,12 +103,17 @@ cdef enum:
     STACK_TOKENS = 64       # tokens and uniforms of a round up to this K are copied to the stack
     GIL_FLOATS = 1 << 14    # rounds that may read more floats than this release the GIL: some 2 µs, 20 times its cost
 
+ctypedef void (*round_rule)(const sv_kernels*, const sv_round*, sv_verdict*) noexcept nogil
+
 cdef sv_api api
 api.abi = SV_ABI
 api.kernels = NULL
 api.verify_greedy = verify_greedy_round
 api.verify_sampled = verify_sampled_round
+api.verify_block = verify_block_round
 API = PyCapsule_New(&api, b"specverify._core.API", NULL)
+LONGEST_BLOCK = MAX_BLOCK_TOKENS
+cdef object SINGLE_OPTIONS = frozenset(("sampling", "mask", "bias"))
 
 
 def cpu_runs(str isa not None) -> bool:
@@ -99,13 +130,14 @@ def kernels_in_use() -> str:
     return api.kernels.isa.decode()
 
 
-# --- the gate ---------------------------------------------------------------------------------------------------
+# --- one round; documented in verify.py -----------------------------------------------------------------------------
 
 cdef inline bint are_rows(object rows) noexcept:
-    """A float32 matrix in native order whose rows are contiguous; rows may be any distance apart."""
-    return (np.PyArray_Check(rows) and np.PyArray_NDIM(rows) == 2 and np.PyArray_TYPE(rows) == np.NPY_FLOAT32
+    """A float32 or float16 matrix in native order whose rows are contiguous; rows may be any distance apart."""
+    return (np.PyArray_Check(rows) and np.PyArray_NDIM(rows) == 2
+            and (np.PyArray_TYPE(rows) == np.NPY_FLOAT32 or np.PyArray_TYPE(rows) == np.NPY_FLOAT16)
             and np.PyArray_ISBEHAVED_RO(rows)
-            and (np.PyArray_STRIDE(rows, 1) == sizeof(float) or np.PyArray_DIM(rows, 1) == 1))
+            and (np.PyArray_STRIDE(rows, 1) == np.PyArray_ITEMSIZE(rows) or np.PyArray_DIM(rows, 1) == 1))
 
 
 cdef inline bint is_vector(object vector, int kind) noexcept:
@@ -113,13 +145,31 @@ cdef inline bint is_vector(object vector, int kind) noexcept:
             and np.PyArray_ISBEHAVED_RO(vector))
 
 
+cdef void point_at_dense(object rows, sv_rows* to) noexcept:
+    to.kind = SV_DENSE
+    to.dtype = (SV_FLOAT32 if np.PyArray_TYPE(rows) == np.NPY_FLOAT32 else
+                SV_FLOAT16 if np.PyArray_TYPE(rows) == np.NPY_FLOAT16 else SV_BFLOAT16)
+    to.data = np.PyArray_DATA(rows)
+    to.stride = np.PyArray_STRIDE(rows, 0)
+
+
+cdef void point_at_sparse(object rows, sv_rows* to):
+    to.kind = SV_SPARSE
+    to.ids = <const int64_t*>np.PyArray_DATA(rows.ids)
+    to.probs = <const float*>np.PyArray_DATA(rows.probs)
+    to.offsets = <const int64_t*>np.PyArray_DATA(rows.offsets)
+
+
 cdef object gate_target(object target, sv_round* given):
-    if not are_rows(target):
-        target = _inputs.as_rows(target, "target")
-    given.target = <const float*>np.PyArray_DATA(target)
-    given.target_stride = np.PyArray_STRIDE(target, 0)
-    given.k = np.PyArray_DIM(target, 0) - 1
-    given.vocab = np.PyArray_DIM(target, 1)
+    memset(given, 0, sizeof(given[0]))
+    if type(target) is SparseRows:
+        given.k, given.vocab = len(target) - 1, _inputs.known_vocab(target)
+        point_at_sparse(target, &given.target)
+    else:
+        if not are_rows(target):
+            target = _inputs.as_float_rows(target, "target", (2,))
+        given.k, given.vocab = np.PyArray_DIM(target, 0) - 1, np.PyArray_DIM(target, 1)
+        point_at_dense(target, &given.target)
     if given.k < 0 or given.vocab < 1:
         _inputs.fail_target_shape(target)
     return target
@@ -127,15 +177,16 @@ cdef object gate_target(object target, sv_round* given):
 
 cdef object gate_draft(object draft, sv_round* given):
     if draft is None:
-        given.draft = NULL
-        given.draft_stride = 0
         return None
+    if type(draft) is SparseRows:
+        _inputs.check_sparse_draft(draft, given.k, given.vocab)
+        point_at_sparse(draft, &given.draft)
+        return draft
     if not are_rows(draft):
-        draft = _inputs.as_rows(draft, "draft", given.vocab)
+        draft = _inputs.as_float_rows(draft, "draft", (2,), (given.k, given.vocab))
     if np.PyArray_DIM(draft, 0) != given.k or np.PyArray_DIM(draft, 1) != given.vocab:
         _inputs.fail_draft_shape(draft, given.k, given.vocab)
-    given.draft = <const float*>np.PyArray_DATA(draft)
-    given.draft_stride = np.PyArray_STRIDE(draft, 0)
+    point_at_dense(draft, &given.draft)
     return draft
 
 
@@ -181,64 +232,218 @@ cdef object gate_uniforms(object uniforms, sv_round* given, double* stack):
     return uniforms
 
 
-# --- the two operations; documented in verify.py ----------------------------------------------------------------
+cdef object gate_sampling(dict options, sv_round* given, sv_sampling* sampling):
+    """Take the options of a single round; what they point into, which must be kept alive."""
+    cdef object one = options.get("sampling"), mask = options.get("mask"), bias = options.get("bias")
+    if one is not None:
+        _inputs.check_sampling(one)
+        sampling.temperature, sampling.top_k = one.temperature, one.top_k
+        sampling.top_p, sampling.min_p = one.top_p, one.min_p
+        given.sampling = sampling
+    if mask is not None:
+        mask = _inputs.as_mask(mask, (given.k + 1, (given.vocab + 31) // 32))
+        given.mask = <const uint32_t*>np.PyArray_DATA(mask)
+        given.mask_stride = np.PyArray_STRIDE(mask, 0)
+    if bias is not None:
+        bias = _inputs.as_bias(bias, 1, given.vocab).reshape(-1)
+        given.bias = <const float*>np.PyArray_DATA(bias)
+    return mask, bias
 
-def verify_greedy(target, tokens):
-    cdef sv_round given
-    cdef sv_verdict verdict
-    cdef int64_t token_stack[STACK_TOKENS]
-    target = gate_target(target, &given)
-    tokens = gate_tokens(tokens, &given, token_stack)
-    given.draft = NULL
-    given.uniforms = NULL
-    given.normalized = False
+
+cdef void run(round_rule rule, const sv_round* given, sv_verdict* verdict) noexcept:
     if (given.k + 1) * given.vocab > GIL_FLOATS:
         with nogil:
-            verify_greedy_round(api.kernels, &given, &verdict)
+            rule(api.kernels, given, verdict)
     else:
-        verify_greedy_round(api.kernels, &given, &verdict)
-    if verdict.status != SV_OK:
-        _inputs.fail_greedy(verdict.status, verdict.where, target, tokens)
-    return sv_pair(<PyTypeObject*>Verdict, verdict.n_accepted, verdict.next_token)
+        rule(api.kernels, given, verdict)
 
 
-def verify_sampled(target, draft, tokens, uniforms, bint normalized):
+cdef verify_one(round_rule rule, target, draft, tokens, uniforms, bint normalized, dict options):
+    """One round; None if it is a batch or asks for more than a verdict."""
     cdef sv_round given
     cdef sv_verdict verdict
+    cdef sv_sampling sampling
     cdef int64_t token_stack[STACK_TOKENS]
     cdef double uniform_stack[STACK_TOKENS + 1]
+    if options and not options.keys() <= SINGLE_OPTIONS:
+        return None
+    if not are_rows(target) and _inputs.is_batch(target):
+        return None
     target = gate_target(target, &given)
     draft = gate_draft(draft, &given)
     tokens = gate_tokens(tokens, &given, token_stack)
-    uniforms = gate_uniforms(uniforms, &given, uniform_stack)
+    if rule != verify_greedy_round:
+        uniforms = gate_uniforms(uniforms, &given, uniform_stack)
     given.normalized = normalized
-    if (given.k + 1) * given.vocab > GIL_FLOATS:
-        with nogil:
-            verify_sampled_round(api.kernels, &given, &verdict)
-    else:
-        verify_sampled_round(api.kernels, &given, &verdict)
+    if options:
+        options = dict(options, kept=gate_sampling(options, &given, &sampling))
+        _inputs.check_options(options, normalized, rule == verify_greedy_round)
+    if rule == verify_greedy_round and given.target.kind == SV_SPARSE:
+        _inputs.fail_sparse_greedy()
+    if rule == verify_block_round and given.k > MAX_BLOCK_TOKENS:
+        _inputs.fail_long_block(given.k, MAX_BLOCK_TOKENS)
+    run(rule, &given, &verdict)
     if verdict.status != SV_OK:
-        _inputs.fail_sampled(verdict.status, verdict.where, target, draft, tokens, uniforms)
+        explain_round(&given, &verdict, "")
     return sv_pair(<PyTypeObject*>Verdict, verdict.n_accepted, verdict.next_token)
 
 
-# --- the row loops one by one, for tests, proofs and benchmarks -------------------------------------------------
+def verify_greedy(target, tokens, dict options):
+    return verify_one(verify_greedy_round, target, None, tokens, None, False, options)
+
+
+def verify_sampled(target, draft, tokens, uniforms, bint normalized, dict options):
+    return verify_one(verify_sampled_round, target, draft, tokens, uniforms, normalized, options)
+
+
+def verify_block(target, draft, tokens, uniforms, bint normalized, dict options):
+    return verify_one(verify_block_round, target, draft, tokens, uniforms, normalized, options)
+
+
+# --- many rounds ----------------------------------------------------------------------------------------------------
+#
+# `rounds` and `verdicts` are record arrays with the layout of the C structs, made by _batch.py, which keeps alive what
+# their addresses point to.
+
+cdef extern from *:
+    """
+    static Py_ssize_t sv_take(Py_ssize_t *next) { return __atomic_fetch_add(next, 1, __ATOMIC_RELAXED); }
+    """
+    Py_ssize_t sv_take(Py_ssize_t*) noexcept nogil
+
+
+cdef class Queue:
+    """The number of the next request that no thread has taken."""
+    cdef Py_ssize_t next
+
+
+cdef round_rule rule_named(str rule) except NULL:
+    if rule == "token":
+        return verify_sampled_round
+    if rule == "block":
+        return verify_block_round
+    if rule == "greedy":
+        return verify_greedy_round
+    raise ValueError(f"rule: expected 'token', 'block' or 'greedy', got {rule!r}")
+
+
+cdef sv_round* round_records(rounds) except? NULL:
+    if np.PyArray_ITEMSIZE(rounds) != sizeof(sv_round) or not np.PyArray_ISBEHAVED_RO(rounds):
+        raise ValueError(f"expected records of {sizeof(sv_round)} bytes, got {np.PyArray_ITEMSIZE(rounds)}")
+    return <sv_round*>np.PyArray_DATA(rounds)
+
+
+cdef sv_verdict* verdict_records(verdicts) except? NULL:
+    if np.PyArray_ITEMSIZE(verdicts) != sizeof(sv_verdict) or not np.PyArray_ISBEHAVED_RO(verdicts):
+        raise ValueError(f"expected records of {sizeof(sv_verdict)} bytes, got {np.PyArray_ITEMSIZE(verdicts)}")
+    return <sv_verdict*>np.PyArray_DATA(verdicts)
+
+
+def run_rounds(str rule, rounds, verdicts, Queue queue not None) -> None:
+    """Take rounds from the queue and run them until none is left."""
+    cdef round_rule run_one = rule_named(rule)
+    cdef const sv_round* given = round_records(rounds)
+    cdef sv_verdict* verdict = verdict_records(verdicts)
+    cdef Py_ssize_t i, n = len(rounds)
+    with nogil:
+        i = sv_take(&queue.next)
+        while i < n:
+            run_one(api.kernels, given + i, verdict + i)
+            i = sv_take(&queue.next)
+
+
+cdef object written_row(const sv_round* given, const sv_rows* rows, Py_ssize_t where):
+    """One row as float32, a sparse one written out, logits after bias and mask."""
+    cdef workspace work
+    cdef row_view view
+    cdef Py_ssize_t start, length, i
+    row = np.PyArray_ZEROS(1, <np.npy_intp*>&given.vocab, np.NPY_FLOAT32, 0)
+    cdef float* to = <float*>np.PyArray_DATA(row)
+    if rows.kind == SV_SPARSE:
+        for i in range(rows.offsets[where], rows.offsets[where + 1]):
+            to[rows.ids[i]] = rows.probs[i]
+        return row
+    view.dtype = rows.dtype
+    view.data = <const char*>rows.data + rows.stride * where
+    view.bias = given.bias
+    view.mask = NULL
+    if given.mask != NULL:
+        view.mask = <const uint32_t*>(<const char*>given.mask + given.mask_stride * where)
+    for start in range(0, given.vocab, SV_BLOCK):
+        length = min(<Py_ssize_t>SV_BLOCK, given.vocab - start)
+        memcpy(to + start, load_logits(api.kernels, &view, start, length, work.logits), length * sizeof(float))
+    return row
+
+
+cdef explain_round(const sv_round* given, const sv_verdict* verdict, str request):
+    """Raise what is wrong with a round."""
+    cdef double number = 0.0
+    row = None
+    if verdict.status == SV_BAD_TOKEN:
+        number = given.tokens[verdict.where]
+    elif verdict.status == SV_BAD_UNIFORM:
+        number = given.uniforms[verdict.where]
+    elif verdict.status == SV_BAD_TARGET:
+        row = written_row(given, &given.target, verdict.where)
+    else:
+        row = written_row(given, &given.draft, verdict.where)
+    _inputs.fail_request(request, verdict.status, verdict.where, number, row, given.vocab,
+                         given.sampling != NULL or given.uniforms == NULL)
+
+
+def explain(rounds, verdicts, Py_ssize_t b, str request) -> None:
+    """Raise what is wrong with round b."""
+    explain_round(round_records(rounds) + b, verdict_records(verdicts) + b, request)
+
+
+def write_probabilities(rounds, verdicts, out) -> None:
+    """For each round, its first target row's probabilities to a row of `out`, float32, shape [B, V]."""
+    cdef workspace work
+    cdef const sv_round* given = round_records(rounds)
+    cdef sv_verdict* verdict = verdict_records(verdicts)
+    cdef Py_ssize_t b, i, start, length
+    cdef const float* weights
+    cdef float* to = <float*>np.PyArray_DATA(out)
+    cdef double total
+    for b in range(len(rounds)):
+        verdict[b].status, verdict[b].where = SV_OK, 0
+        total = -1.0
+        if open_row(api.kernels, &work, given + b, &given[b].target, 0, &work.target_row):
+            total = sum_of(api.kernels, &work, &work.target_row, given[b].vocab)
+        if not total > 0.0:
+            fail(verdict + b, SV_BAD_TARGET, 0)
+            continue
+        if work.target_row.form == LISTED:
+            memset(to, 0, given[b].vocab * sizeof(float))
+            for i in range(work.target_row.count):
+                to[work.target_row.ids[i]] = <float>(work.target_row.weights[i] / total)
+        else:
+            for start in range(0, given[b].vocab, SV_BLOCK):
+                length = min(<Py_ssize_t>SV_BLOCK, given[b].vocab - start)
+                weights = load(api.kernels, &work, &work.target_row, start, length, work.target)
+                for i in range(length):
+                    to[start + i] = <float>(weights[i] / total)
+        to += given[b].vocab
+
+
+# --- the row loops one by one, for tests, proofs and benchmarks -----------------------------------------------------
 
 def row_masses(rows) -> list[float]:
     """Sum of each row as a round computes it; -1.0 for a row that is no distribution."""
     cdef sv_round given
-    cdef double sums[SV_MAX_BLOCKS]
+    cdef double sums[SV_MAX_GROUPS]
     rows = gate_target(rows, &given)
-    return [api.kernels.mass(row_at(given.target, given.target_stride, i), given.vocab, sums)
+    return [api.kernels.mass(<const float*>(<const char*>given.target.data + given.target.stride * i), given.vocab, sums)
             for i in range(given.k + 1)]
 
 
 def residual_mass(target, draft, double scale) -> float:
     """Sum of max(0, target - scale * draft) over one row each, shape [1, V]."""
     cdef sv_round target_row, draft_row
-    cdef double sums[SV_MAX_BLOCKS]
+    cdef double sums[SV_MAX_GROUPS]
     target = gate_target(target, &target_row)
     draft = gate_target(draft, &draft_row)
     if target_row.k != 0 or draft_row.k != 0 or target_row.vocab != draft_row.vocab:
         raise ValueError("expected one row of the same length each")
-    return api.kernels.residual_mass(target_row.target, draft_row.target, scale, target_row.vocab, sums)
+    return api.kernels.residual_mass(<const float*>target_row.target.data, <const float*>draft_row.target.data, scale,
+                                     target_row.vocab, sums)

@@ -4,8 +4,7 @@
 # asked for a newer one.
 
 cimport numpy as np
-from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_SetName
-from cpython.ref cimport Py_INCREF
+from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
 
 np.import_array()
@@ -46,7 +45,7 @@ cdef extern from *:
 
 
 def bfloat16_bits(tensor) -> np.ndarray:
-    """Copy a bfloat16 tensor on the CPU to a uint16 array of its bit patterns."""
+    """View a bfloat16 tensor on the CPU as a uint16 array of its bit patterns, without a copy."""
     capsule = tensor.__dlpack__()
     cdef sv_dl_managed* managed = <sv_dl_managed*>PyCapsule_GetPointer(capsule, b"dltensor")
     cdef sv_dl_tensor* dl = &managed.tensor
@@ -64,4 +63,5 @@ def bfloat16_bits(tensor) -> np.ndarray:
         step *= dl.shape[axis]
     view = np.PyArray_New(np.ndarray, dl.ndim, shape, np.NPY_UINT16, strides, <char*>dl.data + dl.byte_offset,
                           0, np.NPY_ARRAY_ALIGNED, <object>NULL)
-    return view.copy()                      # the capsule is not consumed: its own destructor frees the tensor
+    np.set_array_base(view, capsule)        # never consumed: its own destructor frees the tensor, after the view
+    return view

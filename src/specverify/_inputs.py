@@ -4,45 +4,195 @@ Holds the slow side of the gate: what ``_core`` cannot use in place is converted
 here, in one pattern: argument, expected, got, where. Holds no rule of verification.
 """
 
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import numpy as np
 
 from ._dlpack import bfloat16_bits
+from .rows import SparseRows
+from .sampling import Sampling
 
 _REAL = "fiu"  # dtype kinds: float, signed and unsigned integer
+#: bfloat16 inside the package: NumPy has no such type, and plain uint16 would be integers.
+_BFLOAT16_BITS = np.dtype("V2")
+
+
+def is_batch(target: Any) -> bool:
+    """Whether a target is more than the rows of one round."""
+    if isinstance(target, (list, tuple)):
+        return len(target) == 0 or _depth(target) > 2
+    return getattr(target, "ndim", 2) == 3
+
+
+def _depth(rows: Any) -> int:
+    """Dimensions of nested sequences, by their first entries."""
+    depth = 0
+    while isinstance(rows, (list, tuple, np.ndarray)) or hasattr(rows, "ndim"):
+        if hasattr(rows, "ndim"):
+            return depth + int(rows.ndim)
+        depth += 1
+        if len(rows) == 0:
+            break
+        rows = rows[0]
+    return depth
 
 
 # --- conversions ---------------------------------------------------------------------------------------------------
 
 
-def as_rows(rows: Any, name: str, vocab: int | None = None) -> np.ndarray:
-    """Give a float32 matrix with contiguous rows, without a copy where `rows` already is one."""
-    array = _as_array(rows, name)
-    if array.ndim == 1 and array.size == 0 and vocab is not None:  # an empty list has no width of its own
-        array = array.reshape(0, vocab)
-    if array.ndim != 2:
-        expected = "[K + 1, V]" if name == "target" else "[K, V]"
-        raise ValueError(f"{name}: expected shape {expected}, got {array.shape}")
-    if array.dtype.kind not in _REAL:
+def as_float_rows(rows: Any, name: str, ndims: tuple[int, ...], empty: tuple[int, ...] = ()) -> np.ndarray:
+    """Give rows in a type that the core reads: float32, float16, or bfloat16 as uint16 bits (see dtype_code)."""
+    array = _as_array(rows, name, widen=False)
+    if array.size == 0 and array.ndim < min(ndims) and 0 in empty:  # an empty list has no width of its own
+        array = np.empty(empty, np.float32)
+    if array.ndim not in ndims:
+        shapes = {"target": {2: "[K + 1, V]", 3: "[B, K + 1, V]"}, "draft": {2: "[K, V]", 3: "[B, K, V]"}}.get(
+            name, {1: "[V]", 2: "[B, V]"}
+        )
+        raise ValueError(f"{name}: expected shape {' or '.join(shapes[n] for n in ndims)}, got {array.shape}")
+    if array.dtype.kind not in _REAL and array.dtype != _BFLOAT16_BITS:
         raise TypeError(f"{name}: expected real numbers (float32 rows), got dtype {array.dtype}")
-    if array.dtype != np.float32 or not array.dtype.isnative:
+    if array.dtype not in (np.float32, np.float16, _BFLOAT16_BITS) or not array.dtype.isnative:
         with np.errstate(over="ignore"):  # beyond float32 becomes infinity, which no visited row may hold
             array = array.astype(np.float32)
-    if array.strides[1] == array.itemsize and array.flags.aligned:
+    if array.size and array.strides[-1] == array.itemsize and array.flags.aligned:
         return array
     return np.require(array, requirements=["C", "A"])
 
 
+def dtype_code(rows: np.ndarray) -> int:
+    """``sv_dtype`` of the C header."""
+    return 2 if rows.dtype == _BFLOAT16_BITS else 1 if rows.dtype == np.float16 else 0
+
+
+def as_token_array(tokens: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Give int64 tokens of this shape. Values that int64 cannot hold are refused, not wrapped."""
+    array = _as_array(tokens, "tokens")
+    if array.size == 0 and 0 in shape:  # an empty list has no type or shape of its own
+        return np.empty(shape, np.int64)
+    if array.shape != shape:
+        raise ValueError(f"tokens: expected shape {shape} beside the target's, got {array.shape}")
+    return np.ascontiguousarray(_as_int64(array))
+
+
+def as_uniform_array(uniforms: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Give float64 uniforms of this shape."""
+    array = _as_array(uniforms, "uniforms")
+    if array.size == 0 and 0 in shape:
+        return np.empty(shape)
+    if array.shape != shape:
+        raise ValueError(f"uniforms: expected shape {shape} beside the target's, got {array.shape}")
+    if array.dtype.kind not in _REAL:
+        raise TypeError(f"uniforms: expected real numbers (float64), got dtype {array.dtype}")
+    return np.ascontiguousarray(array, np.float64)
+
+
+def as_lengths(lengths: Any, size: int, longest: int) -> np.ndarray:
+    """Give the draft length of each request of a padded batch."""
+    if lengths is None:
+        return np.full(size, longest, np.int64)
+    array = np.asarray(lengths)
+    if array.shape != (size,) or array.size and array.dtype.kind not in "iu":
+        raise ValueError(f"lengths: expected {size} integers, got shape {array.shape} of dtype {array.dtype}")
+    if array.size and not (array.min() >= 0 and array.max() <= longest):
+        bad = _first((array < 0) | (array > longest))
+        raise ValueError(f"lengths[{bad}] = {array[bad]} is outside [0, {longest}]")
+    return array.astype(np.int64)
+
+
+def as_bounds(cu_lengths: Any, target_rows: int) -> np.ndarray:
+    """Give the cumulative draft lengths of a ragged batch."""
+    array = np.asarray(cu_lengths)
+    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
+        raise ValueError(f"cu_lengths: expected B + 1 integers, got shape {array.shape} of dtype {array.dtype}")
+    array = array.astype(np.int64)
+    if array[0] != 0 or (np.diff(array) < 0).any():
+        raise ValueError("cu_lengths: expected numbers from 0 that do not fall")
+    if array[-1] + len(array) - 1 != target_rows:
+        raise ValueError(
+            f"target: expected {array[-1]} + {len(array) - 1} rows (drafted tokens and one for each request), "
+            f"got {target_rows}"
+        )
+    return array
+
+
+def as_mask(mask: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Give a packed token bitmask: int32 words, one row for each target row, at least ceil(V / 32) words wide."""
+    array = _as_array(mask, "mask")
+    if array.dtype not in (np.int32, np.uint32):
+        raise TypeError(f"mask: expected int32 words, got dtype {array.dtype}")
+    if array.shape[:-1] != shape[:-1] or array.ndim == 0 or array.shape[-1] < shape[-1]:
+        raise ValueError(f"mask: expected shape {shape} (one bit a token), got {array.shape}")
+    if array.strides[-1] == array.itemsize and array.flags.aligned and array.dtype.isnative:
+        return array
+    return np.ascontiguousarray(array, np.uint32)
+
+
+def as_bias(bias: Any, size: int, vocab: int) -> np.ndarray:
+    """Give the logit bias: one number a token, for all requests or for each."""
+    array = _as_array(bias, "bias")
+    if array.shape not in ((vocab,), (size, vocab)):
+        raise ValueError(f"bias: expected shape ({vocab},) or ({size}, {vocab}), got {array.shape}")
+    if array.dtype.kind not in _REAL:
+        raise TypeError(f"bias: expected real numbers, got dtype {array.dtype}")
+    return np.ascontiguousarray(array, np.float32)
+
+
+def known_vocab(rows: SparseRows) -> int:
+    if rows.vocab_size is None:
+        raise ValueError("target: expected SparseRows with vocab_size, got None")
+    return rows.vocab_size
+
+
+def check_sparse_draft(draft: SparseRows, k: int, vocab: int) -> None:
+    if len(draft) != k:
+        raise ValueError(f"draft: expected {k} sparse rows beside the target's, got {len(draft)}")
+    if draft.ids.size and draft.largest_id >= vocab:
+        raise ValueError(f"draft: id {draft.largest_id} is outside [0, {vocab})")
+
+
+def check_sampling(sampling: Any) -> None:
+    if not isinstance(sampling, Sampling):
+        raise TypeError(f"sampling: expected Sampling, got {type(sampling).__name__}")
+
+
+def check_options(options: Mapping[str, Any], normalized: bool, is_greedy: bool) -> None:
+    """Refuse options that contradict each other."""
+    sampling = options.get("sampling")
+    if sampling is not None and is_greedy:
+        raise ValueError("sampling: expected None for greedy verification")
+    if sampling is not None and normalized:
+        raise ValueError("normalized: expected probabilities, got logits (sampling is given)")
+    if sampling is None and not is_greedy and not (options.get("mask") is None and options.get("bias") is None):
+        raise ValueError("mask and bias apply to logits: expected sampling=Sampling(...), got None")
+
+
+def check_out(out: Any, size: int) -> None:
+    """Refuse output arrays that cannot take the result."""
+    if len(out) != 2:
+        raise ValueError(f"out: expected two arrays (n_accepted, next_token), got {len(out)}")
+    for array in out:
+        if not isinstance(array, np.ndarray) or array.shape != (size,) or array.dtype != np.int64:
+            raise ValueError(f"out: expected int64 arrays of shape ({size},)")
+        if not array.flags.writeable:
+            raise ValueError("out: expected writable arrays")
+
+
 def as_tokens(tokens: Any) -> np.ndarray:
-    """Give an int64 vector. Values that int64 cannot hold are refused, not wrapped."""
+    """Give an int64 vector."""
     array = _as_array(tokens, "tokens")
     if array.size == 0:  # an empty list has no type of its own
         array = array.astype(np.int64)
     if array.ndim != 1:
         raise ValueError(f"tokens: expected shape [K], got {array.shape}")
+    return _as_int64(array)
+
+
+def _as_int64(array: np.ndarray) -> np.ndarray:
+    """Values that int64 cannot hold are refused, not wrapped."""
     if array.dtype.kind not in "iu":
-        if array.dtype.kind == "O" and all(isinstance(token, int) for token in array):
+        if array.dtype.kind == "O" and all(isinstance(token, int) for token in array.flat):
             _fail_huge_token(array)
         raise TypeError(f"tokens: expected integers, got dtype {array.dtype}")
     if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
@@ -64,7 +214,7 @@ def contiguous(vector: np.ndarray, dtype: str) -> np.ndarray:
     return np.ascontiguousarray(vector, dtype=dtype)
 
 
-def _as_array(value: Any, name: str) -> np.ndarray:
+def _as_array(value: Any, name: str, widen: bool = True) -> np.ndarray:
     """View a value as an array: NumPy and its protocols, buffers, torch and other DLPack tensors, sequences."""
     if isinstance(value, np.ndarray):
         array = value
@@ -74,16 +224,16 @@ def _as_array(value: Any, name: str) -> np.ndarray:
         except TypeError:
             if not _is_bfloat16(value):
                 raise
-            return _widen_bfloat16(bfloat16_bits(value))
+            return _from_bfloat16(bfloat16_bits(value), widen)
     elif _is_bfloat16(value):
-        return _widen_bfloat16(bfloat16_bits(value))
+        return _from_bfloat16(bfloat16_bits(value), widen)
     else:
         try:
             array = np.asarray(value)
         except ValueError as error:  # rows of different lengths
             raise ValueError(f"{name}: expected an array, got {type(value).__name__}: {error}") from None
     if array.dtype.kind == "V" and array.dtype.name == "bfloat16":  # ml_dtypes
-        return _widen_bfloat16(array.view(np.uint16))
+        return _from_bfloat16(array.view(np.uint16), widen)
     return array
 
 
@@ -92,9 +242,9 @@ def _is_bfloat16(value: Any) -> bool:
     return hasattr(value, "__dlpack__") and str(getattr(value, "dtype", "")).endswith("bfloat16")
 
 
-def _widen_bfloat16(bits: np.ndarray) -> np.ndarray:
-    """A bfloat16 is the upper half of a float32."""
-    return (bits.astype(np.uint32) << 16).view(np.float32)
+def _from_bfloat16(bits: np.ndarray, widen: bool) -> np.ndarray:
+    """A bfloat16 is the upper half of a float32. Without `widen` the bits stay, marked by their type."""
+    return (bits.astype(np.uint32) << 16).view(np.float32) if widen else bits.view(_BFLOAT16_BITS)
 
 
 # --- messages ------------------------------------------------------------------------------------------------------
@@ -112,54 +262,39 @@ def fail_length(vector: np.ndarray, name: str, words: str, expected: int) -> NoR
     raise ValueError(f"{name}: expected shape ({words},) = ({expected},) beside the target's, got {vector.shape}")
 
 
-def fail_greedy(status: int, where: int, target: np.ndarray, tokens: np.ndarray) -> NoReturn:
-    """Explain why a greedy round has no result. The numbers are those of ``sv_status`` in the C header."""
-    if status == 1:
-        _fail_token(tokens, where, target.shape[1])
-    row = target[where]
-    if np.all(row == -np.inf):
-        raise ValueError(f"target[{where}] has no maximum: every entry is -inf")
-    bad = _first(~(row < np.inf))
-    raise ValueError(f"target[{where}, {bad}] = {row[bad]}: expected a number below infinity")
-
-
-def fail_sampled(
-    status: int,
-    where: int,
-    target: np.ndarray,
-    draft: np.ndarray | None,
-    tokens: np.ndarray,
-    uniforms: np.ndarray,
-) -> NoReturn:
-    """Explain why a sampled round has no result. The numbers are those of ``sv_status`` in the C header."""
-    if status == 1:
-        _fail_token(tokens, where, target.shape[1])
-    if status == 2:
-        raise ValueError(f"uniforms[{where}] = {uniforms[where]} is outside [0, 1)")
-    if status == 3:
-        _fail_row(target, "target", where)
-    if status == 4:
-        assert draft is not None
-        _fail_row(draft, "draft", where)
-    assert draft is not None
-    _fail_row(*((target, "target") if _improper(target[where]).any() else (draft, "draft")), where)
-
-
-def _fail_token(tokens: np.ndarray, where: int, vocab: int) -> NoReturn:
-    raise ValueError(f"tokens[{where}] = {tokens[where]} is outside [0, {vocab})")
+def fail_sparse_greedy() -> NoReturn:
+    raise TypeError("target: expected dense rows for greedy verification, got SparseRows")
 
 
 def _fail_huge_token(tokens: np.ndarray) -> NoReturn:
-    where = next(i for i, token in enumerate(tokens) if not -(2**63) <= int(token) < 2**63)
-    raise ValueError(f"tokens[{where}] = {tokens[where]} is outside [0, V)")
+    where = next(i for i, token in np.ndenumerate(tokens) if not -(2**63) <= int(token) < 2**63)
+    place = ", ".join(map(str, where))
+    raise ValueError(f"tokens[{place}] = {tokens[where]} is outside [0, V)")
 
 
-def _fail_row(rows: np.ndarray, name: str, where: int) -> NoReturn:
-    improper = _improper(rows[where])
-    if not improper.any():
-        raise ValueError(f"{name}[{where}] sums to 0: expected a row with at least one positive probability")
-    bad = _first(improper)
-    raise ValueError(f"{name}[{where}, {bad}] = {rows[where, bad]}: expected a finite probability, 0 or more")
+def fail_long_block(k: int, longest: int) -> NoReturn:
+    raise ValueError(f"tokens: expected at most {longest} with the block rule, got {k}")
+
+
+def fail_request(
+    request: str, status: int, where: int, number: float, row: np.ndarray, vocab: int, are_logits: bool
+) -> NoReturn:
+    """Explain why a round has no result. `row` is the faulty row, converted to float32, where it is one.
+
+    The numbers are those of ``sv_status`` in the C header.
+    """
+    if status == 1:
+        raise ValueError(f"{request}tokens[{where}] = {int(number)} is outside [0, {vocab})")
+    if status == 2:
+        raise ValueError(f"{request}uniforms[{where}] = {number} is outside [0, 1)")
+    name = f"{request}{'target' if status == 3 else 'draft'}[{where}"
+    wrong = ~(row < np.inf) if are_logits else _improper(row)
+    if wrong.any():
+        expected = "a logit below infinity" if are_logits else "a finite probability, 0 or more"
+        raise ValueError(f"{name}, {_first(wrong)}] = {row[_first(wrong)]}: expected {expected}")
+    if are_logits:
+        raise ValueError(f"{name}] has no token left: every logit is -inf")
+    raise ValueError(f"{name}] sums to 0: expected a row with at least one positive probability")
 
 
 def _improper(row: np.ndarray) -> np.ndarray:

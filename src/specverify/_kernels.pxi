@@ -5,40 +5,39 @@
 # _rounds.pxi.
 #
 # Summation order, the same in every variant and in specverify.reference:
-#   1. A row is cut into blocks of sv_block(n) elements.
+#   1. A row is cut into blocks of SV_BLOCK elements, and blocks are taken together in groups of sv_group(n) elements
+#      (one block each, up to a row of 1,048,576).
 #   2. Element j of a block is added to lane j % 16 in float64, lanes in index order.
 #   3. The lanes are folded 16 -> 8 -> 4 -> 2 -> 1, each time the lower half plus the upper half.
-#   4. The block sums are added one after the other.
+#   4. The block sums of a group are added one after the other, then the sums of the groups.
 #
 # The shape `double lanes[16]`, a literal outer step and a literal inner trip count is what GCC turns into vector code
 # without any fast-math flag (tests/test_assembly.py reads the result). Compiled with -ffp-contract=off: a fused
 # multiply-add would round differently from one instruction set to the next.
 
 from cpython.pycapsule cimport PyCapsule_New
-from libc.stdint cimport int32_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport int32_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy, memset
 
 
-cdef extern from "specverify/kernels.h" nogil:
-    ctypedef struct sv_kernels:
-        const char* isa
-        double (*mass)(const float*, Py_ssize_t, double*) noexcept nogil
-        double (*piece_mass)(const float*, Py_ssize_t) noexcept nogil
-        double (*piece_residual)(const float*, const float*, double, Py_ssize_t) noexcept nogil
-        double (*residual_mass)(const float*, const float*, double, Py_ssize_t, double*) noexcept nogil
-        double (*trusted_residual_mass)(const float*, const float*, Py_ssize_t, double*) noexcept nogil
-        Py_ssize_t (*argmax)(const float*, Py_ssize_t) noexcept nogil
-    Py_ssize_t sv_block(Py_ssize_t) noexcept
+include "_table.pxi"
 
 
 cdef extern from "_tuning.h" nogil:
     double sv_max(double, double) noexcept
     uint32_t sv_bits(const float*) noexcept
+    int32_t sv_key(float) noexcept
     void sv_collect_signs(uint64_t*, const float*) noexcept
     const bint VECTOR_SIGNS "SV_VECTOR_SIGNS"
     const uint32_t POSITIVE_INFINITY "SV_POSITIVE_INFINITY"
     const uint32_t NEGATIVE_INFINITY "SV_NEGATIVE_INFINITY"
     const int32_t LOWEST "INT32_MIN"
+
+
+cdef extern from "_exp2.h" nogil:
+    float sv_weight(float, float, float) noexcept
+    float sv_from_float16(uint16_t) noexcept
+    float sv_from_bfloat16(uint16_t) noexcept
 
 
 cdef enum:
@@ -125,19 +124,22 @@ cdef double piece_mass(const float* row, Py_ssize_t n) noexcept nogil:
 
 
 cdef double mass(const float* row, Py_ssize_t n, double* sums) noexcept nogil:
-    cdef Py_ssize_t length, start = 0, block = sv_block(n), count = 0
+    cdef Py_ssize_t length, start = 0, group = sv_group(n), g = 0, i
     cdef uint64_t signs = 0
     cdef double total = 0.0
     while start < n:
-        length = min(block, n - start)
-        if length % 16 == 0:
-            sums[count] = whole_mass(row + start, length, &signs)
-        else:
-            sums[count] = piece_mass(row + start, length)
-            signs |= top_bits(row + start, length)
-        total += sums[count]
-        count += 1
-        start += block
+        sums[g] = 0.0
+        while start < min((g + 1) * group, n):
+            length = min(<Py_ssize_t>SV_BLOCK, n - start)
+            if length % 16 == 0:
+                sums[g] += whole_mass(row + start, length, &signs)
+            else:
+                sums[g] += piece_mass(row + start, length)
+                for i in range(start, n):
+                    signs |= sv_bits(row + i)
+            start += length
+        total += sums[g]
+        g += 1
     if total - total != 0.0:                     # infinity or NaN went in: finite float32 cannot overflow float64
         return -1.0
     if signs & <uint64_t>0x8000000080000000 and has_negative(row, n):
@@ -165,13 +167,16 @@ cdef double piece_residual(const float* target, const float* draft, double scale
 
 cdef double residual_mass(const float* target, const float* draft, double scale, Py_ssize_t n,
                           double* sums) noexcept nogil:
-    cdef Py_ssize_t start = 0, block = sv_block(n), count = 0
+    cdef Py_ssize_t length, start = 0, group = sv_group(n), g = 0
     cdef double total = 0.0
     while start < n:
-        sums[count] = piece_residual(target + start, draft + start, scale, min(block, n - start))
-        total += sums[count]
-        count += 1
-        start += block
+        sums[g] = 0.0
+        while start < min((g + 1) * group, n):
+            length = min(<Py_ssize_t>SV_BLOCK, n - start)
+            sums[g] += piece_residual(target + start, draft + start, scale, length)
+            start += length
+        total += sums[g]
+        g += 1
     return total
 
 
@@ -184,20 +189,14 @@ cdef bint is_proper(const float* row, Py_ssize_t n) noexcept nogil:
     return True
 
 
-cdef double trusted_residual_mass(const float* target, const float* draft, Py_ssize_t n, double* sums) noexcept nogil:
-    cdef Py_ssize_t length, start = 0, block = sv_block(n), count = 0
+cdef bint proper(const float* row, Py_ssize_t n) noexcept nogil:
+    """Whether no entry is negative, NaN or infinite."""
+    cdef Py_ssize_t start = 0
     cdef uint32_t top = 0
-    cdef double total = 0.0
     while start < n:
-        length = min(block, n - start)
-        sums[count] = piece_residual(target + start, draft + start, 1.0, length)
-        top = max(top, max(top_bits(target + start, length), top_bits(draft + start, length)))
-        total += sums[count]
-        count += 1
-        start += block
-    if top >= POSITIVE_INFINITY and not (is_proper(target, n) and is_proper(draft, n)):
-        return -1.0
-    return total
+        top = max(top, top_bits(row + start, min(<Py_ssize_t>SV_BLOCK, n - start)))
+        start += SV_BLOCK
+    return top < POSITIVE_INFINITY or is_proper(row, n)
 
 
 # Argmax on integers. Read as int32, floats that are not negative keep their order and every negative one is below them,
@@ -289,13 +288,95 @@ cdef Py_ssize_t argmax(const float* row, Py_ssize_t n) noexcept nogil:
     return -1 if low == NEGATIVE_INFINITY else find(row, n, low)
 
 
+# Logits. These loops run over parts of a row that fit the first-level cache. The sum with 0.0 turns -0.0 into 0.0, so
+# that equal logits have equal bits.
+
+cdef void copy(const float* row, Py_ssize_t n, float* to) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        to[i] = row[i] + <float>0.0
+
+
+cdef void widen_float16(const uint16_t* row, Py_ssize_t n, float* to) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        to[i] = sv_from_float16(row[i]) + <float>0.0
+
+
+cdef void widen_bfloat16(const uint16_t* row, Py_ssize_t n, float* to) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        to[i] = sv_from_bfloat16(row[i]) + <float>0.0
+
+
+cdef void add_bias(float* row, const float* bias, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        row[i] = row[i] + bias[i]
+
+
+cdef uint32_t single[32]
+for _bit in range(32):
+    single[_bit] = <uint32_t>1 << <int>_bit
+
+
+cdef void apply_mask(float* row, const uint32_t* words, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef int j
+    cdef uint32_t word, bits
+    for i in range(0, n, 32):
+        word = words[i >> 5]
+        for j in range(32):
+            memcpy(&bits, &row[i + j], 4)
+            bits = bits if word & single[j] else NEGATIVE_INFINITY
+            memcpy(&row[i + j], &bits, 4)
+
+
+cdef void weigh(const float* logits, Py_ssize_t n, float top, float scale, float* weights) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        weights[i] = sv_weight(logits[i], top, scale)
+
+
+cdef void keep(const float* logits, float* weights, Py_ssize_t n, float bound, float least) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        weights[i] = weights[i] if logits[i] >= bound and weights[i] >= least else <float>0.0
+
+
+cdef void group_tops(const float* logits, Py_ssize_t n, Py_ssize_t group, int32_t* keys) noexcept nogil:
+    cdef Py_ssize_t start = 0, g = 0
+    while start < n:
+        keys[g] = top_key(logits + start, min(group, n - start))
+        start += group
+        g += 1
+
+
+cdef int32_t top_key(const float* logits, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef int32_t key, top = LOWEST
+    for i in range(n):
+        key = sv_key(logits[i])
+        top = key if key > top else top
+    return top
+
+
 cdef sv_kernels table
 table.isa = ISA
 table.piece_mass = piece_mass
 table.piece_residual = piece_residual
 table.mass = mass
 table.residual_mass = residual_mass
-table.trusted_residual_mass = trusted_residual_mass
+table.proper = proper
 table.argmax = argmax
+table.tops = tops
+table.copy = copy
+table.widen_float16 = widen_float16
+table.widen_bfloat16 = widen_bfloat16
+table.add_bias = add_bias
+table.apply_mask = apply_mask
+table.weigh = weigh
+table.keep = keep
+table.group_tops = group_tops
 
 KERNELS = PyCapsule_New(&table, b"specverify.kernels", NULL)

@@ -1,11 +1,11 @@
-# One round of verification: walks the positions, calls the row loops of the kernel table, draws the last token.
+# One round of verification: walks the positions, asks the rows, draws the last token.
 #
-# Holds the rules of the round and nothing about Python: inputs are the C structs of specverify/kernels.h, output is a
-# verdict. Checks that need a position are made here, before the position is used; their messages are in _inputs.py.
-# The same rules in plain NumPy: reference.py.
+# Holds the rules and nothing about Python: inputs are the C structs of specverify/kernels.h, output is a verdict. Checks
+# that need a position are made here, before the position is used; their messages are in _inputs.py. What a row is and
+# how it is drawn from: _rows.pxi. The same rules in plain NumPy: reference.
 
-cdef inline const float* row_at(const float* rows, Py_ssize_t stride, Py_ssize_t i) noexcept nogil:
-    return <const float*>(<const char*>rows + stride * i)
+cdef enum:
+    MAX_BLOCK_TOKENS = 1024  # longest draft of the block rule, whose path must be remembered
 
 
 cdef inline void fail(sv_verdict* verdict, sv_status status, Py_ssize_t where) noexcept nogil:
@@ -13,13 +13,6 @@ cdef inline void fail(sv_verdict* verdict, sv_status status, Py_ssize_t where) n
     verdict.next_token = -1
     verdict.status = status
     verdict.where = where
-
-
-cdef inline void succeed(sv_verdict* verdict, Py_ssize_t n_accepted, Py_ssize_t next_token) noexcept nogil:
-    verdict.n_accepted = n_accepted
-    verdict.next_token = next_token
-    verdict.status = SV_OK
-    verdict.where = -1
 
 
 cdef bint tokens_fit(const sv_round* given, sv_verdict* verdict) noexcept nogil:
@@ -40,212 +33,262 @@ cdef bint uniforms_fit(const sv_round* given, sv_verdict* verdict) noexcept nogi
     return True
 
 
-cdef inline bint is_probability(float entry) noexcept nogil:
-    return 0.0 <= entry and entry - entry == 0.0
+# --- opening a row --------------------------------------------------------------------------------------------------
 
-
-# The draw. `sums` are the block sums that a mass kernel wrote and `point` is uniform * total, total being their sum in
-# the same order: since uniform < 1, point < total, so a block is always found. Inside it the sums of pieces are added
-# to what came before, and inside a piece the entries one by one. Should those stay below their block's own sum by
-# rounding, the last positive entry that was walked over is the answer. A running sum grows only at a positive entry,
-# so no entry of weight 0 is ever returned.
-
-cdef Py_ssize_t find_block(const double* sums, double point, double* before) noexcept nogil:
-    cdef Py_ssize_t b = 0
-    cdef double running = sums[0]
-    before[0] = 0.0
-    while running <= point:
-        before[0] = running
-        b += 1
-        running += sums[b]
-    return b
-
-
-cdef Py_ssize_t draw_from_row(const sv_kernels* kernels, const float* row, Py_ssize_t n, const double* sums,
-                              double point, Py_ssize_t without) noexcept nogil:
-    """`without` is an index that counts as weight 0, or -1."""
-    cdef double running, piece
-    cdef Py_ssize_t block = sv_block(n)
-    cdef Py_ssize_t start = block * find_block(sums, point, &running)
-    cdef Py_ssize_t i, stop = min(start + block, n)
-    while start + SV_PIECE < stop:
-        if start <= without < start + SV_PIECE:
-            piece = sum_without(row + start, SV_PIECE, without - start)
-        else:
-            piece = kernels.piece_mass(row + start, SV_PIECE)
-        if running + piece > point:
-            break
-        running += piece
-        start += SV_PIECE
-    stop = min(start + SV_PIECE, stop)
-    for i in range(start, stop):
-        if i != without:
-            running += <double>row[i]
-            if running > point:
-                return i
-    i = stop - 1
-    while not row[i] > 0.0 or i == without:
-        i -= 1
-    return i
-
-
-cdef Py_ssize_t draw_from_residual(const sv_kernels* kernels, const float* target, const float* draft, double scale,
-                                   Py_ssize_t n, const double* sums, double point) noexcept nogil:
-    cdef double running, piece, weight
-    cdef Py_ssize_t block = sv_block(n)
-    cdef Py_ssize_t start = block * find_block(sums, point, &running)
-    cdef Py_ssize_t i, stop = min(start + block, n)
-    while start + SV_PIECE < stop:
-        piece = kernels.piece_residual(target + start, draft + start, scale, SV_PIECE)
-        if running + piece > point:
-            break
-        running += piece
-        start += SV_PIECE
-    stop = min(start + SV_PIECE, stop)
-    for i in range(start, stop):
-        weight = <double>target[i] - <double>draft[i] * scale
-        if weight > 0.0:
-            running += weight
-            if running > point:
-                return i
-    i = stop - 1
-    while not <double>target[i] - <double>draft[i] * scale > 0.0:
-        i -= 1
-    return i
-
-
-cdef void add_groups(double* lanes, const float* row, Py_ssize_t n) noexcept nogil:
+cdef bint list_is_proper(const sv_kernels* kernels, const row_view* row, Py_ssize_t n) noexcept nogil:
     cdef Py_ssize_t i
-    cdef int j
-    for i in range(0, n, 16):
-        for j in range(16):
-            lanes[j] += <double>row[i + j]
+    for i in range(row.count):
+        if not 0 <= row.ids[i] < n or i > 0 and row.ids[i] <= row.ids[i - 1]:
+            return False
+    return kernels.proper(row.weights, row.count)
 
 
-cdef double sum_without(const float* row, Py_ssize_t n, Py_ssize_t token) noexcept nogil:
-    """Sum of a block or piece in lane order, with row[token] counted as 0."""
-    cdef double lanes[16]
-    cdef float group[16]
-    cdef Py_ssize_t whole = n - n % 16, first = token - token % 16
-    memset(lanes, 0, sizeof(lanes))
-    memset(group, 0, sizeof(group))
-    add_groups(lanes, row, first)
-    memcpy(group, row + first, min(<Py_ssize_t>16, n - first) * sizeof(float))
-    group[token - first] = 0.0
-    add_groups(lanes, group, 16)
-    if first < whole:
-        add_groups(lanes, row + first + 16, whole - first - 16)
-        memset(group, 0, sizeof(group))
-        memcpy(group, row + whole, (n - whole) * sizeof(float))
-        add_groups(lanes, group, 16)
-    return fold(lanes)
+cdef bint loaded_is_proper(const sv_kernels* kernels, workspace* work, const row_view* row, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t start = 0, length
+    while start < n:
+        length = min(<Py_ssize_t>SV_BLOCK, n - start)
+        if not kernels.proper(load(kernels, work, row, start, length, work.target), length):
+            return False
+        start += length
+    return True
 
 
-cdef double remove_token(const float* row, Py_ssize_t n, double* sums, Py_ssize_t token) noexcept nogil:
-    """Change the block sums of a row to those of the same row with row[token] = 0; the new total."""
-    cdef double total = 0.0
-    cdef Py_ssize_t block = sv_block(n), start = token - token % block
-    cdef Py_ssize_t b
-    sums[start // block] = sum_without(row + start, min(block, n - start), token - start)
-    for b in range((n + block - 1) // block):
-        total += sums[b]
-    return total
+cdef bint open_row(const sv_kernels* kernels, workspace* work, const sv_round* given, const sv_rows* rows, Py_ssize_t i,
+                   row_view* row) noexcept nogil:
+    """Look at row i as weights; False where that shows that it has none. Float32 probabilities are not read here."""
+    row.bias = NULL
+    row.mask = NULL
+    if rows.kind == SV_SPARSE:
+        row.form = LISTED
+        row.ids = rows.ids + rows.offsets[i]
+        row.weights = rows.probs + rows.offsets[i]
+        row.count = rows.offsets[i + 1] - rows.offsets[i]
+        return list_is_proper(kernels, row, given.vocab)
+    row.dtype = rows.dtype
+    row.data = <const char*>rows.data + rows.stride * i
+    if given.sampling != NULL:
+        row.bias = given.bias
+        if given.mask != NULL:
+            row.mask = <const uint32_t*>(<const char*>given.mask + given.mask_stride * i)
+        return warp(kernels, work, row, given.vocab, given.sampling)
+    if rows.dtype == SV_FLOAT32:
+        row.form = PLAIN
+        return True
+    row.form = LOADED
+    return loaded_is_proper(kernels, work, row, given.vocab)
 
 
-cdef void draw_from_target(const sv_kernels* kernels, const sv_round* given, Py_ssize_t position, double* sums,
+cdef double sum_of(const sv_kernels* kernels, workspace* work, row_view* row, Py_ssize_t n) noexcept nogil:
+    """Mass of an open row, -1.0 if it has an entry that is no probability; group sums in the workspace."""
+    cdef weights_view whole
+    whole.target, whole.draft, whole.scale, whole.without = row, NULL, 1.0, NO_TOKEN
+    return total_of(kernels, work, &whole, n)
+
+
+cdef double mass_of(const sv_kernels* kernels, workspace* work, const sv_round* given, row_view* row,
+                    double entry) noexcept nogil:
+    """Mass of an open row; where rows are trusted 1, if the entry that was looked up is a probability."""
+    if given.normalized:
+        return 1.0 if 0.0 <= entry < INFINITY else -1.0
+    return sum_of(kernels, work, row, given.vocab)
+
+
+cdef inline bint is_trusted_proper(const sv_kernels* kernels, const sv_round* given, const row_view* row) noexcept nogil:
+    """Whether a row that was not summed may be drawn from."""
+    return not given.normalized or row.form != PLAIN or kernels.proper(<const float*>row.data, given.vocab)
+
+
+# --- what follows the accepted tokens -------------------------------------------------------------------------------
+
+cdef void emit(const sv_kernels* kernels, workspace* work, const sv_round* given, Py_ssize_t position, Py_ssize_t token,
+               double mass, sv_verdict* verdict) noexcept nogil:
+    verdict.n_accepted = position
+    verdict.next_token = token
+    verdict.status = SV_OK
+    verdict.where = -1
+    if given.emitted_probs != NULL:
+        given.emitted_probs[position] = weight_of(kernels, work, &work.target_row, token) / mass
+
+
+cdef void draw_from_target(const sv_kernels* kernels, workspace* work, const sv_round* given, Py_ssize_t position,
                            sv_verdict* verdict) noexcept nogil:
-    cdef const float* row = row_at(given.target, given.target_stride, position)
-    cdef double total = kernels.mass(row, given.vocab, sums)
+    """Draw from the open target row."""
+    cdef weights_view whole
+    cdef double total
+    whole.target, whole.draft, whole.scale, whole.without = &work.target_row, NULL, 1.0, NO_TOKEN
+    total = total_of(kernels, work, &whole, given.vocab)
     if not total > 0.0:
         fail(verdict, SV_BAD_TARGET, position)
         return
-    succeed(verdict, position, draw_from_row(kernels, row, given.vocab, sums, given.uniforms[given.k] * total, -1))
+    emit(kernels, work, given, position, draw(kernels, work, &whole, given.vocab, given.uniforms[given.k] * total),
+         1.0 if given.normalized else total, verdict)
 
 
-cdef void draw_without_token(const sv_kernels* kernels, const sv_round* given, Py_ssize_t position, double* sums,
-                             sv_verdict* verdict) noexcept nogil:
-    """The residual of a certain token: the target row without it."""
-    cdef const float* row = row_at(given.target, given.target_stride, position)
-    cdef Py_ssize_t token = given.tokens[position]
+cdef void draw_bonus(const sv_kernels* kernels, workspace* work, const sv_round* given, sv_verdict* verdict) noexcept nogil:
+    if open_row(kernels, work, given, &given.target, given.k, &work.target_row):
+        draw_from_target(kernels, work, given, given.k, verdict)
+    else:
+        fail(verdict, SV_BAD_TARGET, given.k)
+
+
+cdef void draw_residual(const sv_kernels* kernels, workspace* work, const sv_round* given, Py_ssize_t position,
+                        double scale, double target_mass, sv_verdict* verdict) noexcept nogil:
+    """Draw from the open target row less what the draft had of it: the scaled draft row, or the certain token."""
+    cdef weights_view residual
     cdef double total
-    if given.normalized and not kernels.mass(row, given.vocab, sums) > 0.0:
+    residual.target, residual.draft, residual.scale, residual.without = &work.target_row, NULL, scale, NO_TOKEN
+    if given.draft.kind == SV_CERTAIN:
+        residual.without = given.tokens[position]
+    else:
+        residual.draft = &work.draft_row
+        if not is_trusted_proper(kernels, given, &work.draft_row):
+            fail(verdict, SV_BAD_DRAFT, position)
+            return
+    if not is_trusted_proper(kernels, given, &work.target_row):
         fail(verdict, SV_BAD_TARGET, position)
         return
-    total = remove_token(row, given.vocab, sums, token)
+    total = total_of(kernels, work, &residual, given.vocab)
     if total > 0.0:
-        succeed(verdict, position, draw_from_row(kernels, row, given.vocab, sums, given.uniforms[given.k] * total, token))
-    else:
-        draw_from_target(kernels, given, position, sums, verdict)
+        emit(kernels, work, given, position, draw(kernels, work, &residual, given.vocab,
+                                                  given.uniforms[given.k] * total), target_mass, verdict)
+    else:                                            # empty by rounding: in exact arithmetic never reached
+        draw_from_target(kernels, work, given, position, verdict)
 
 
-cdef void draw_residual(const sv_kernels* kernels, const sv_round* given, Py_ssize_t position, double scale,
-                        double* sums, sv_verdict* verdict) noexcept nogil:
-    cdef const float* target = row_at(given.target, given.target_stride, position)
-    cdef const float* draft = row_at(given.draft, given.draft_stride, position)
-    cdef double total
-    if given.normalized:
-        total = kernels.trusted_residual_mass(target, draft, given.vocab, sums)
-    else:
-        total = kernels.residual_mass(target, draft, scale, given.vocab, sums)
-    if total > 0.0:
-        succeed(verdict, position, draw_from_residual(kernels, target, draft, scale, given.vocab, sums,
-                                                      given.uniforms[given.k] * total))
-    elif total == 0.0:                               # empty by rounding: in exact arithmetic never reached
-        draw_from_target(kernels, given, position, sums, verdict)
-    else:
-        fail(verdict, SV_BAD_ROWS, position)
-
+# --- token rule -----------------------------------------------------------------------------------------------------
 
 cdef void verify_sampled_round(const sv_kernels* kernels, const sv_round* given, sv_verdict* verdict) noexcept nogil:
-    cdef double sums[SV_MAX_BLOCKS]
-    cdef const float* target
-    cdef const float* draft
-    cdef float in_target, in_draft = 1.0
-    cdef double target_mass = 1.0, draft_mass = 1.0
+    cdef workspace work
+    cdef double in_target, in_draft = 1.0, target_mass, draft_mass = 1.0
     cdef Py_ssize_t i, token
     if not tokens_fit(given, verdict) or not uniforms_fit(given, verdict):
         return
     for i in range(given.k):
         token = given.tokens[i]
-        if given.draft != NULL:
-            draft = row_at(given.draft, given.draft_stride, i)
-            in_draft = draft[token]
-            if given.normalized:
-                draft_mass = 1.0 if is_probability(in_draft) else -1.0
-            else:
-                draft_mass = kernels.mass(draft, given.vocab, sums)
+        if given.draft.kind != SV_CERTAIN:
+            if not open_row(kernels, &work, given, &given.draft, i, &work.draft_row):
+                fail(verdict, SV_BAD_DRAFT, i)
+                return
+            in_draft = weight_of(kernels, &work, &work.draft_row, token)
+            draft_mass = mass_of(kernels, &work, given, &work.draft_row, in_draft)
             if not draft_mass > 0.0:
                 fail(verdict, SV_BAD_DRAFT, i)
                 return
-        target = row_at(given.target, given.target_stride, i)
-        in_target = target[token]
-        if given.normalized:
-            target_mass = 1.0 if is_probability(in_target) else -1.0
-        else:
-            target_mass = kernels.mass(target, given.vocab, sums)    # `sums` now holds the target row's
+        if not open_row(kernels, &work, given, &given.target, i, &work.target_row):
+            fail(verdict, SV_BAD_TARGET, i)
+            return
+        in_target = weight_of(kernels, &work, &work.target_row, token)
+        target_mass = mass_of(kernels, &work, given, &work.target_row, in_target)
         if not target_mass > 0.0:
             fail(verdict, SV_BAD_TARGET, i)
             return
         # u * (q * P) < p * Q, in this order: where q * P equals p * Q every u < 1 accepts, also after rounding.
-        if given.uniforms[i] * (<double>in_draft * target_mass) < <double>in_target * draft_mass:
+        if given.uniforms[i] * (in_draft * target_mass) < in_target * draft_mass:
+            if given.emitted_probs != NULL:
+                given.emitted_probs[i] = in_target / target_mass
             continue
-        if given.draft == NULL:
-            draw_without_token(kernels, given, i, sums, verdict)
-        else:
-            draw_residual(kernels, given, i, target_mass / draft_mass, sums, verdict)
+        draw_residual(kernels, &work, given, i, target_mass / draft_mass, target_mass, verdict)
         return
-    draw_from_target(kernels, given, given.k, sums, verdict)
+    draw_bonus(kernels, &work, given, verdict)
+
+
+# --- block rule -----------------------------------------------------------------------------------------------------
+#
+# path[i] is the probability that the target would have kept the first i tokens together: path[0] = 1, path[i] =
+# min(1, path[i - 1] * p(x) / q(x)). The longest prefix i, from K down, is tried first: with S the sum of
+# max(0, path[i] * p - q) over the row behind it, it is accepted iff u * (S + 1 - path[i]) < S; all K iff u < path[K].
+# Acceptance is at most path[i], so u >= path[i] needs no pass over a row.
+
+cdef bint open_pair(const sv_kernels* kernels, workspace* work, const sv_round* given, Py_ssize_t i, double* target_mass,
+                    double* draft_mass, double* ratio, sv_verdict* verdict) noexcept nogil:
+    """Open row i of both, their masses, and target over draft at the drafted token."""
+    cdef Py_ssize_t token = given.tokens[i]
+    cdef double in_draft, in_target
+    if not open_row(kernels, work, given, &given.draft, i, &work.draft_row):
+        fail(verdict, SV_BAD_DRAFT, i)
+        return False
+    in_draft = weight_of(kernels, work, &work.draft_row, token)
+    draft_mass[0] = mass_of(kernels, work, given, &work.draft_row, in_draft)
+    if not draft_mass[0] > 0.0:
+        fail(verdict, SV_BAD_DRAFT, i)
+        return False
+    if not open_row(kernels, work, given, &given.target, i, &work.target_row):
+        fail(verdict, SV_BAD_TARGET, i)
+        return False
+    in_target = weight_of(kernels, work, &work.target_row, token)
+    target_mass[0] = mass_of(kernels, work, given, &work.target_row, in_target)
+    if not target_mass[0] > 0.0:
+        fail(verdict, SV_BAD_TARGET, i)
+        return False
+    ratio[0] = 0.0 if in_target == 0.0 else (in_target * draft_mass[0]) / (in_draft * target_mass[0])
+    return True
+
+
+cdef void verify_block_round(const sv_kernels* kernels, const sv_round* given, sv_verdict* verdict) noexcept nogil:
+    cdef workspace work
+    cdef double path[MAX_BLOCK_TOKENS + 1]
+    cdef double target_mass, draft_mass, ratio, surplus, uniform
+    cdef Py_ssize_t i, reached = 0
+    cdef weights_view behind
+    if given.draft.kind == SV_CERTAIN:               # there both rules accept the same number of tokens
+        verify_sampled_round(kernels, given, verdict)
+        return
+    if not tokens_fit(given, verdict) or not uniforms_fit(given, verdict):
+        return
+    path[0] = 1.0
+    while reached < given.k and path[reached] > 0.0:
+        if not open_pair(kernels, &work, given, reached, &target_mass, &draft_mass, &ratio, verdict):
+            return
+        if given.emitted_probs != NULL:
+            given.emitted_probs[reached] = weight_of(kernels, &work, &work.target_row, given.tokens[reached]) / target_mass
+        path[reached + 1] = min(1.0, path[reached] * ratio)
+        reached += 1
+    if reached == given.k and given.uniforms[given.k - 1] < path[given.k] or given.k == 0:
+        draw_bonus(kernels, &work, given, verdict)
+        return
+    for i in range(min(reached, given.k - 1), -1, -1):
+        uniform = given.uniforms[i - 1] if i > 0 else 0.0
+        if i > 0 and uniform >= path[i]:
+            continue
+        if not open_pair(kernels, &work, given, i, &target_mass, &draft_mass, &ratio, verdict):
+            return
+        behind.target, behind.draft, behind.without = &work.target_row, &work.draft_row, NO_TOKEN
+        behind.scale = target_mass / (draft_mass * path[i])
+        if i > 0:
+            surplus = total_of(kernels, &work, &behind, given.vocab) / target_mass * path[i]
+            if not uniform * (surplus + (1.0 - path[i])) < surplus and surplus + (1.0 - path[i]) > 0.0:
+                continue
+        draw_residual(kernels, &work, given, i, behind.scale, target_mass, verdict)
+        return
+
+
+# --- greedy ---------------------------------------------------------------------------------------------------------
+
+cdef Py_ssize_t greedy_token(const sv_kernels* kernels, workspace* work, const sv_round* given,
+                             Py_ssize_t i) noexcept nogil:
+    """First maximum of target row i, -1 if it has none."""
+    cdef sv_sampling greedy
+    cdef sv_round warped
+    if given.target.kind == SV_DENSE and given.target.dtype == SV_FLOAT32 and given.mask == NULL and given.bias == NULL:
+        return kernels.argmax(<const float*>(<const char*>given.target.data + given.target.stride * i), given.vocab)
+    warped = given[0]
+    greedy.temperature, greedy.top_k, greedy.top_p, greedy.min_p = 0.0, 0, 1.0, 0.0
+    warped.sampling = &greedy
+    if not open_row(kernels, work, &warped, &warped.target, i, &work.target_row):
+        return -1
+    return work.target_row.ids[0]
 
 
 cdef void verify_greedy_round(const sv_kernels* kernels, const sv_round* given, sv_verdict* verdict) noexcept nogil:
+    cdef workspace work
     cdef Py_ssize_t i, best
     if not tokens_fit(given, verdict):
         return
     for i in range(given.k + 1):
-        best = kernels.argmax(row_at(given.target, given.target_stride, i), given.vocab)
+        best = greedy_token(kernels, &work, given, i)
         if best < 0:
             fail(verdict, SV_BAD_TARGET, i)
             return
         if i == given.k or best != given.tokens[i]:
-            succeed(verdict, i, best)
+            verdict.n_accepted, verdict.next_token, verdict.status, verdict.where = i, best, SV_OK, -1
             return

@@ -9,6 +9,7 @@
    tests/test_assembly.py can read, and none loses its vector form by being merged into its caller. */
 #define SV_INLINE static inline __attribute__((always_inline))
 
+#define SV_LOG2_E 0x1.71547652b82fep+0   /* log2(e), to the nearest float64 */
 #define SV_POSITIVE_INFINITY 0x7f800000u /* bits of float32; above: NaN, or the sign bit is set */
 #define SV_NEGATIVE_INFINITY 0xff800000u /* above: NaN with the sign bit set */
 
@@ -16,6 +17,20 @@ SV_INLINE uint32_t sv_bits(const float *entry) {
     uint32_t bits;
     memcpy(&bits, entry, 4);
     return bits;
+}
+
+/* Orders like the float, NaN apart: positive NaN above all, negative NaN below. */
+SV_INLINE int32_t sv_key(float entry) {
+    int32_t key;
+    memcpy(&key, &entry, 4);
+    return key ^ ((key >> 31) & 0x7fffffff);
+}
+
+SV_INLINE float sv_from_key(int32_t key) {
+    float entry;
+    key ^= (key >> 31) & 0x7fffffff;
+    memcpy(&entry, &key, 4);
+    return entry;
 }
 
 /* Equal for all operands that are not NaN. On aarch64 the built-in is the one instruction fmaxnm; on x86-64 it would be a

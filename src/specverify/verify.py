@@ -1,16 +1,16 @@
 """The face of verification: documented signatures over the compiled core.
 
-Which rows are read, what is checked and in which order is the contract of these two functions; it is executed, slowly,
-by :mod:`specverify.reference`.
+Which rows are read, what is checked and in which order is the contract of these functions; it is executed, slowly, by
+:mod:`specverify.reference`.
 """
 
-from typing import Any
+from typing import Any, Unpack
 
-from . import _core
-from ._result import Verdict
+from . import _batch, _core
+from ._batch import Options
 
 
-def verify_greedy(target: Any, tokens: Any) -> Verdict:
+def verify_greedy(target: Any, tokens: Any, **options: Unpack[Options]) -> Any:
     """Accept drafted tokens while they are the target's own greedy choice.
 
     Parameters
@@ -20,11 +20,14 @@ def verify_greedy(target: Any, tokens: Any) -> Verdict:
         predicts ``tokens[0]`` and row K follows all of them. ``-inf`` is a legal mask.
     tokens : array_like of int, shape [K]
         Drafted tokens. K = 0 is valid.
+    **options
+        `mask` and `bias`, applied to the rows as logits, and batches: as in :func:`verify_sampled`.
 
     Returns
     -------
     Verdict
-        ``(n_accepted, next_token)``: the length of the accepted prefix, and the target's greedy token behind it.
+        ``(n_accepted, next_token)``: the length of the accepted prefix, and the target's greedy token behind it. Arrays
+        for a batch; see :func:`verify_sampled`.
 
     Raises
     ------
@@ -54,18 +57,21 @@ def verify_greedy(target: Any, tokens: Any) -> Verdict:
     >>> specverify.verify_greedy(target, [2, 1])
     Verdict(n_accepted=1, next_token=0)
     """
-    return _core.verify_greedy(target, tokens)
+    verdict = _core.verify_greedy(target, tokens, options)
+    return _batch.verify("greedy", target, None, tokens, None, **options) if verdict is None else verdict
 
 
-def verify_sampled(target: Any, draft: Any, tokens: Any, uniforms: Any, *, normalized: bool = False) -> Verdict:
+def verify_sampled(
+    target: Any, draft: Any, tokens: Any, uniforms: Any, *, normalized: bool = False, **options: Unpack[Options]
+) -> Any:
     """Accept drafted tokens so that what is emitted follows the target's law exactly.
 
     Parameters
     ----------
-    target : array_like, shape [K + 1, V], float32
-        Target rows: probabilities, each row up to a positive factor. Row 0 predicts ``tokens[0]``; row K is the bonus
-        row.
-    draft : array_like, shape [K, V], float32, or None
+    target : array_like, shape [K + 1, V], float32, or SparseRows
+        Target rows: probabilities, each row up to a positive factor, or, with `sampling`, logits. Row 0 predicts
+        ``tokens[0]``; row K is the bonus row.
+    draft : array_like, shape [K, V], float32, or SparseRows, or None
         The rows that ``tokens`` were drawn from, each up to a positive factor. None: the tokens are deterministic
         (prompt look-up, the draft's argmax), that is, each is certain under its draft. An argmax draft passed with its
         softmax instead gives a wrong law: with target (.25, .6, .15), draft softmax (.45, .3, .25) and token 0 the
@@ -79,12 +85,36 @@ def verify_sampled(target: Any, draft: Any, tokens: Any, uniforms: Any, *, norma
         to ``s_p`` and ``s_q`` instead, the emitted law is off by total variation ``|s_p/s_q - 1| * TV(target/s_p,
         residual/R)``, R the residual's sum: at most ``|s_p/s_q - 1|``. Only the looked-up entries and the rows that
         are drawn from are checked.
+    sampling : Sampling, or a sequence of B of them
+        Rows are logits (float32, float16 and bfloat16 in place), which become probabilities by these settings, on both
+        sides alike. Sparse rows stay what they are, probabilities.
+    mask : array_like of int32, shape [K + 1, ceil(V / 32)]
+        With `sampling`: a packed token bitmask, one bit a token, lowest first, set where the token is allowed, as
+        grammars give it; row i masks target and draft at position i.
+    bias : array_like of float32, shape [V] or [B, V]
+        With `sampling`: added to the logits of both sides before anything else.
+    lengths : array_like of int, shape [B]
+        Draft lengths of a padded batch, each at most K: `target` [B, K + 1, V], `draft` [B, K, V], `tokens` [B, K],
+        `uniforms` [B, K + 1], `mask` [B, K + 1, ceil(V / 32)]. What lies past a length is never read. All K without it.
+        `draft` may be a list with one entry, of its own kind, for each request.
+    cu_lengths : array_like of int, shape [B + 1]
+        Cumulative draft lengths of a ragged batch, from 0: all requests' rows behind each other in `target`
+        [K_1 + 1 + K_2 + 1 + ..., V], `draft` [K_1 + K_2 + ..., V], and so on.
+    threads : int
+        Threads over the requests of a batch, 1 by default. Results do not depend on it.
+    on_error : {"raise", "mark"}
+        What one faulty request does to a batch: fail it, or get a status while the others go on.
+    detail : bool
+        Return a :class:`Detail`: the emitted tokens as an array, and their log-probabilities under the target.
+    out : pair of ndarray of int64, shape [B]
+        Where a batch's result is written.
 
     Returns
     -------
     Verdict
         ``(n_accepted, next_token)``: the length of the accepted prefix, and the token behind it, drawn from the
-        residual ``max(0, target - draft)`` of the first rejected position or from row K.
+        residual ``max(0, target - draft)`` of the first rejected position or from row K. A :class:`BatchVerdict` of
+        arrays for a batch, a :class:`Detail` with ``detail=True`` or ``on_error="mark"``.
 
     Raises
     ------
@@ -92,7 +122,8 @@ def verify_sampled(target: Any, draft: Any, tokens: Any, uniforms: Any, *, norma
         Rows or uniforms are not real, or tokens are not integers.
     ValueError
         A shape does not fit; a token is outside ``[0, V)``; a uniform is outside ``[0, 1)``; a visited row holds NaN,
-        ``inf`` or a negative probability, or sums to 0.
+        ``inf`` or a negative probability, or sums to 0; a visited row of logits holds NaN or ``+inf``, or nothing but
+        ``-inf``. In a batch the message names the request.
 
     Notes
     -----
@@ -129,4 +160,59 @@ def verify_sampled(target: Any, draft: Any, tokens: Any, uniforms: Any, *, norma
     >>> specverify.verify_sampled(target, draft, [1], [0.5, 0.7])
     Verdict(n_accepted=1, next_token=1)
     """
-    return _core.verify_sampled(target, draft, tokens, uniforms, normalized)
+    verdict = _core.verify_sampled(target, draft, tokens, uniforms, normalized, options)
+    if verdict is None:
+        return _batch.verify("token", target, draft, tokens, uniforms, normalized=normalized, **options)
+    return verdict
+
+
+def verify_block(
+    target: Any, draft: Any, tokens: Any, uniforms: Any, *, normalized: bool = False, **options: Unpack[Options]
+) -> Any:
+    """Accept a longer prefix on average than :func:`verify_sampled`, with the same exact law.
+
+    The drafted tokens are judged together, from the longest prefix down, instead of one by one: no rule for a single
+    path accepts more in expectation. It needs the sums of all rows up to the first impossible token, where the token
+    rule stops at the first rejection.
+
+    Parameters
+    ----------
+    target, draft, tokens, uniforms, normalized, **options
+        As in :func:`verify_sampled`. K is at most 1024. With ``draft=None`` both rules are the same.
+
+    Returns
+    -------
+    Verdict
+        As :func:`verify_sampled`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`verify_sampled`; also for a draft of more than 1024 tokens.
+
+    Notes
+    -----
+    With ``path[0] = 1`` and ``path[i] = min(1, path[i - 1] * p(x) / q(x))``, the prefix of i tokens is accepted iff
+    ``uniforms[i - 1] * (S + 1 - path[i]) < S`` for S the sum of ``max(0, path[i] * p - q)`` over the rows behind it, all
+    K tokens iff ``uniforms[K - 1] < path[K]``. What follows is drawn from ``max(0, path[i] * p - q)``, or from row K. A
+    prefix with ``uniforms[i - 1] >= path[i]`` is skipped without reading a row.
+
+    References
+    ----------
+    Sun et al.: Block Verification Accelerates Speculative Decoding, arXiv:2403.10444 (ICLR 2025), algorithm 2.
+
+    Examples
+    --------
+    Token by token, 1 would be rejected here (.6 >= .3 / .6); together with the 0 behind it, it is accepted:
+
+    >>> import specverify
+    >>> target, draft = [[0.7, 0.3], [0.9, 0.1], [0.5, 0.5]], [[0.4, 0.6], [0.3, 0.7]]
+    >>> specverify.verify_sampled(target, draft, [1, 0], [0.6, 0.6, 0.2])
+    Verdict(n_accepted=0, next_token=0)
+    >>> specverify.verify_block(target, draft, [1, 0], [0.6, 0.6, 0.2])
+    Verdict(n_accepted=2, next_token=0)
+    """
+    verdict = _core.verify_block(target, draft, tokens, uniforms, normalized, options)
+    if verdict is None:
+        return _batch.verify("block", target, draft, tokens, uniforms, normalized=normalized, **options)
+    return verdict

@@ -1,0 +1,117 @@
+"""What a draft needs so that its law is the one it is verified with: a draw, and the law it was drawn from.
+
+By the same code path as verification; nothing is computed here.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from . import _batch, _inputs
+from .sampling import Sampling
+
+
+def sample(
+    rows: Any,
+    uniform: Any,
+    sampling: Sampling | None = None,
+    *,
+    mask: Any = None,
+    bias: Any = None,
+    with_probabilities: bool = False,
+) -> Any:
+    """Draw one token from a row, or one from each of several.
+
+    Parameters
+    ----------
+    rows : array_like, shape [V] or [B, V]
+        Probabilities up to a positive factor, or, with `sampling`, logits.
+    uniform : float, or array_like of float64, shape [B]
+        A uniform number in ``[0, 1)`` for each draw.
+    sampling : Sampling, optional
+        How logits become probabilities.
+    mask : array_like of int32, shape [ceil(V / 32)] or [B, ceil(V / 32)], optional
+        Token bitmask, as in :func:`verify_sampled`.
+    bias : array_like of float32, shape [V], optional
+        Added to the logits.
+    with_probabilities : bool
+        Also return the law that was drawn from, as :func:`probabilities` gives it.
+
+    Returns
+    -------
+    int, or ndarray of int64, shape [B]
+        The smallest index whose cumulative weight exceeds ``uniform *`` total. With `with_probabilities` a pair of it
+        and the probabilities.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`verify_sampled`.
+
+    Notes
+    -----
+    This is a round without drafted tokens, so that a draft's tokens come from exactly the law that
+    ``verify_sampled(target, logits, tokens, uniforms, sampling=sampling)`` takes it to have.
+
+    Examples
+    --------
+    >>> import numpy as np, specverify
+    >>> specverify.sample(np.log([0.6, 0.4]), 0.7, specverify.Sampling())
+    1
+    """
+    rows, single = _stack(rows)
+    uniforms = np.reshape(uniform, (len(rows), 1)) if np.size(uniform) == len(rows) else uniform
+    options = {} if sampling is None else {"sampling": sampling, "mask": _stack_mask(mask, single), "bias": bias}
+    drawn = _batch.verify("token", rows, None, np.empty((len(rows), 0), int), uniforms, **options)
+    token = int(drawn.next_token[0]) if single else drawn.next_token
+    if not with_probabilities:
+        return token
+    law = _batch.probabilities(rows, sampling, _stack_mask(mask, single), bias)
+    return token, law[0] if single else law
+
+
+def probabilities(rows: Any, sampling: Sampling | None = None, *, mask: Any = None, bias: Any = None) -> np.ndarray:
+    """Turn logits (or unnormalised probabilities) into the probabilities that are drawn from and verified.
+
+    Parameters
+    ----------
+    rows, sampling, mask, bias
+        As in :func:`sample`.
+
+    Returns
+    -------
+    ndarray of float32, shape [V] or [B, V]
+        Weights over their float64 sum, rounded to float32.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`verify_sampled`.
+
+    Notes
+    -----
+    The rounding moves each probability by at most 2**-24 of itself. Where the law must be exact to the last place, pass
+    the logits and `sampling` to the verifier instead.
+
+    Examples
+    --------
+    >>> import numpy as np, specverify
+    >>> specverify.probabilities(np.log([0.5, 0.3, 0.2]), specverify.Sampling(top_p=0.8)).round(3).tolist()
+    [0.625, 0.375, 0.0]
+    """
+    rows, single = _stack(rows)
+    law = _batch.probabilities(rows, sampling, _stack_mask(mask, single), bias)
+    return law[0] if single else law
+
+
+def _stack(rows: Any) -> tuple[np.ndarray, bool]:
+    array = _inputs.as_float_rows(rows, "target", (1, 2))
+    single = array.ndim == 1
+    return array.reshape(-1, 1, array.shape[-1]) if array.shape[-1] else array[None], single
+
+
+def _stack_mask(mask: Any, single: bool) -> Any:
+    if mask is None:
+        return None
+    words = np.asarray(mask)
+    return words.reshape(1, 1, -1) if single else words[:, None, :]

@@ -1,0 +1,94 @@
+"""Rows of which only a few entries are not 0.
+
+Holds :class:`SparseRows`, the form in which a draft that samples from its top 40 hands over its law, and nothing about
+verification: what is done with such rows is in ``_rows.pxi``.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+class SparseRows:
+    """Rows over a vocabulary as lists of token ids and probabilities; every other token has probability 0.
+
+    Parameters
+    ----------
+    ids : sequence of K arrays of int, or array of int, shape [K, n]
+        Token ids of each row, in any order, without repetition. Rows may differ in length.
+    probs : sequence of K arrays of float32, or array, shape [K, n]
+        Their probabilities, each row up to a positive factor.
+    vocab_size : int, optional
+        V. Needed where no dense row says it: when the target is sparse.
+
+    Raises
+    ------
+    TypeError
+        Ids are not integers or probabilities not real.
+    ValueError
+        Numbers of rows or lengths that differ, a repeated or negative id, an id at or above `vocab_size`.
+
+    Examples
+    --------
+    The draft looked at its two best tokens, 2 and 0, and drew 2:
+
+    >>> import specverify
+    >>> draft = specverify.SparseRows([[2, 0]], [[0.75, 0.25]])
+    >>> specverify.verify_sampled([[0.5, 0.2, 0.3, 0.0]] * 2, draft, [2], [0.5, 0.4])
+    Verdict(n_accepted=0, next_token=0)
+    """
+
+    __slots__ = ("ids", "largest_id", "offsets", "probs", "vocab_size")
+
+    def __init__(self, ids: Any, probs: Any, vocab_size: int | None = None) -> None:
+        if len(ids) != len(probs):
+            raise ValueError(f"SparseRows: expected as many rows of probs as of ids ({len(ids)}), got {len(probs)}")
+        rows = [_sorted_row(i, *row) for i, row in enumerate(zip(ids, probs, strict=True))]
+        #: Token ids of all rows behind each other, ascending in each.
+        self.ids: npt.NDArray[np.int64] = _joined([row[0] for row in rows], np.int64)
+        #: Their probabilities.
+        self.probs: npt.NDArray[np.float32] = _joined([row[1] for row in rows], np.float32)
+        #: Where each row starts in `ids` and `probs`, and where the last one ends: K + 1 numbers.
+        self.offsets: npt.NDArray[np.int64] = np.cumsum([0, *(len(row[0]) for row in rows)], dtype=np.int64)
+        #: Largest id of all, -1 without any.
+        self.largest_id = int(self.ids.max(initial=-1))
+        self.vocab_size = vocab_size
+        if vocab_size is not None and self.largest_id >= vocab_size:
+            raise ValueError(f"SparseRows: id {self.largest_id} is outside [0, {vocab_size})")
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __repr__(self) -> str:
+        return f"SparseRows({len(self)} rows, {self.ids.size} entries, vocab_size={self.vocab_size})"
+
+    def dense(self, vocab_size: int | None = None) -> npt.NDArray[np.float32]:
+        """Write the rows out, shape [K, V]: for tests and small vocabularies."""
+        width = vocab_size if vocab_size is not None else self.vocab_size
+        if width is None:
+            raise ValueError("SparseRows.dense: vocab_size is not known")
+        rows = np.zeros((len(self), width), np.float32)
+        rows[np.repeat(np.arange(len(self)), np.diff(self.offsets)), self.ids] = self.probs
+        return rows
+
+
+def _sorted_row(i: int, ids: Any, probs: Any) -> tuple[np.ndarray, np.ndarray]:
+    ids = np.asarray(ids)
+    probs = np.asarray(probs)
+    if ids.ndim != 1 or ids.shape != probs.shape:
+        raise ValueError(f"SparseRows: row {i}: expected ids and probs of one length, got {ids.shape} and {probs.shape}")
+    if ids.size and ids.dtype.kind not in "iu":
+        raise TypeError(f"SparseRows: row {i}: expected integer ids, got dtype {ids.dtype}")
+    if probs.size and probs.dtype.kind not in "fiu":
+        raise TypeError(f"SparseRows: row {i}: expected real probabilities, got dtype {probs.dtype}")
+    order = np.argsort(ids, kind="stable")
+    ids = ids[order].astype(np.int64)
+    if ids.size and (ids[0] < 0 or (np.diff(ids) == 0).any()):
+        raise ValueError(f"SparseRows: row {i}: expected ids of 0 or more without repetition")
+    return ids, probs[order].astype(np.float32)
+
+
+def _joined(rows: Sequence[np.ndarray], dtype: type) -> np.ndarray:
+    return np.concatenate([*rows, np.empty(0, dtype)]).astype(dtype, copy=False)

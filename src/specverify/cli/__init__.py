@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 import specverify
 
-from . import demo
+from . import bench, demo
 
-_COMMANDS = (demo,)
+_COMMANDS = (demo, bench)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

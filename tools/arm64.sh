@@ -66,7 +66,7 @@ cross_wheel() { # Python version, sdist, folder for the wheel; prints the repair
     # CFLAGS come before the host Python's own include folder, so these headers win. LDSHARED keeps the host Python's
     # link flags (library folders, RUNPATH) out; -s strips here because the host's strip cannot. No isolation: under this
     # platform name pip would fill the build environment with arm64 wheels.
-    env CC=aarch64-linux-gnu-gcc LDSHARED="aarch64-linux-gnu-gcc -shared" LDFLAGS=-Wl,-s \
+    env CC=aarch64-linux-gnu-gcc LDSHARED="aarch64-linux-gnu-gcc -shared" LDFLAGS="${STRIP--Wl,-s}" \
         CFLAGS="-DNDEBUG -fwrapv -g0 -I$root/usr/include/python$1 -I$build/include" \
         _PYTHON_HOST_PLATFORM=linux-aarch64 SETUPTOOLS_EXT_SUFFIX=".cpython-${1/./}-aarch64-linux-gnu.so" \
         "$ARM64_WORK/venv/bin/python" -m pip --quiet --disable-pip-version-check wheel --no-deps --no-build-isolation \

@@ -1,7 +1,7 @@
 """The law that a verifier emits at one position, found by bisection on the verifier itself.
 
 No sampling and no formula in between: the result is a step function of each uniform, and its steps are found to one
-unit of the lattice of 53-bit uniforms. Works for any function that takes its uniforms as arguments, compiled ones included.
+unit of the lattice of 53-bit uniforms. Works for any function that takes its uniforms as arguments, compiled or not.
 Holds no rule of verification; exact.py does.
 """
 

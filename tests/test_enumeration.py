@@ -61,9 +61,8 @@ def law_of(verifier, kind: str, vocab: int, k: int, drafted: str) -> tuple[dict,
 
 @pytest.mark.parametrize("drafted", ["dense", "one-hot"])
 @pytest.mark.parametrize("kind", MODELS)
-@pytest.mark.parametrize(
-    ("vocab", "k"), [(1, 2), (2, 0), (2, 1), (2, 3), (3, 1), (3, 2), (3, 3), (4, 1), (4, 2), (4, 3)]
-)
+@pytest.mark.parametrize("k", [0, 1, 2, 3])
+@pytest.mark.parametrize("vocab", [1, 2, 3, 4])
 def test_the_rule_emits_the_target_law(vocab, k, kind, drafted):
     emitted, own = law_of(exact.verify, kind, vocab, k, drafted)
     assert emitted == own

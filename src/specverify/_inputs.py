@@ -42,9 +42,13 @@ def as_tokens(tokens: Any) -> np.ndarray:
     if array.ndim != 1:
         raise ValueError(f"tokens: expected shape [K], got {array.shape}")
     if array.dtype.kind not in "iu":
-        if array.dtype.kind == "O" and all(isinstance(token, int) for token in array):
-            _fail_huge_token(array)
-        raise TypeError(f"tokens: expected integers, got dtype {array.dtype}")
+        # Of integers that no type of its own holds together, NumPy makes an object array or, of a list, float64.
+        objects = array if array.dtype.kind == "O" else np.asarray(tokens, dtype=object)
+        if not all(isinstance(token, int) and not isinstance(token, bool) for token in objects):
+            raise TypeError(f"tokens: expected integers, got dtype {array.dtype}")
+        if not all(-(2**63) <= token < 2**63 for token in objects):
+            _fail_huge_token(objects)
+        return objects.astype(np.int64)
     if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
         _fail_huge_token(array)
     return array.astype(np.int64, copy=False)

@@ -51,7 +51,7 @@ def as_tokens(tokens: Any) -> np.ndarray:
         return objects.astype(np.int64)
     if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
         _fail_huge_token(array)
-    return array.astype(np.int64, copy=False)
+    return np.require(array, np.int64, "A")
 
 
 def as_uniforms(uniforms: Any) -> np.ndarray:
@@ -61,7 +61,7 @@ def as_uniforms(uniforms: Any) -> np.ndarray:
         raise ValueError(f"uniforms: expected shape [K + 1], got {array.shape}")
     if array.dtype.kind not in _REAL:
         raise TypeError(f"uniforms: expected real numbers (float64), got dtype {array.dtype}")
-    return array.astype(np.float64, copy=False)
+    return np.require(array, np.float64, "A")
 
 
 def contiguous(vector: np.ndarray, dtype: str) -> np.ndarray:

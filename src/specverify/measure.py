@@ -7,7 +7,8 @@ How a figure comes about:
 
 1. A wrong answer has no time: before a case is timed, every contender's answer is compared with the reference's.
 2. Contenders run in turn, one call each, so that whatever else the machine does meets all of them. A figure is the
-   median of such calls, a ratio is one of medians.
+   median of such calls, a ratio is one of medians. Where other processes take the core away in the middle of calls,
+   long calls suffer more than short ones, which no median mends: so such interruptions are counted and stored.
 3. Rows in cache: all calls use the same rows, and each timed call follows one of the same contender that is not timed.
    Rows from memory: calls go round a pool of rows four times as large as the last-level cache, each contender a part
    of the pool behind the next, so that rows have been thrown out of the cache before any contender comes to them.
@@ -20,6 +21,7 @@ import functools
 import os
 import platform
 import re
+import resource
 import timeit
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -209,6 +211,7 @@ class Turns:
         self._others = [(contender, self.seconds[name]) for name, contender in others]
         self._warm = warm
         self._turn = 0
+        self._interruptions = _interruptions()
 
     def time_others(self) -> tuple[Any, ...]:
         """Time every other contender once, and return what the subject is to be called with."""
@@ -227,6 +230,7 @@ class Turns:
         self.subject.function(*self.time_others())
         for kept in self.seconds.values():
             kept.clear()
+        self._interruptions = _interruptions()
         return max(_FEWEST_TURNS, min(_MOST_TURNS, int(seconds / (perf_counter() - start))))
 
     def _prepare(self, contender: Contender, place: int) -> tuple[Any, ...]:
@@ -236,8 +240,18 @@ class Turns:
             contender.function(*arguments)
         return arguments
 
-    def microseconds(self, subject_seconds: list[float], name: str = "specverify") -> dict[str, float]:
-        return {key: _microseconds(values) for key, values in ({name: subject_seconds} | self.seconds).items()}
+    def result(self, subject_seconds: list[float], name: str = "specverify") -> dict[str, Any]:
+        """Give the medians, the number of turns and how often another process interrupted them."""
+        times = {name: subject_seconds} | self.seconds
+        return {
+            "turns": len(subject_seconds),
+            "interruptions": _interruptions() - self._interruptions,
+            "us": {key: _microseconds(values) for key, values in times.items()},
+        }
+
+
+def _interruptions() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
 
 
 def measure(case: Case, seconds: float, rounds: list[Round] | None = None) -> dict[str, Any]:
@@ -252,17 +266,12 @@ def measure(case: Case, seconds: float, rounds: list[Round] | None = None) -> di
         start = perf_counter()
         turns.subject.function(*arguments)
         subject_seconds.append(perf_counter() - start)
-    return as_row(case, turns.microseconds(subject_seconds), len(subject_seconds))
+    return as_row(case, turns.result(subject_seconds))
 
 
-def as_row(case: Case, microseconds: dict[str, float], turns: int) -> dict[str, Any]:
+def as_row(case: Case, result: dict[str, Any]) -> dict[str, Any]:
     """Put one result into the form that is stored."""
-    return asdict(case) | {
-        "variant": _isa.active_isa(),
-        "bytes": case.bytes_to_read(),
-        "turns": turns,
-        "us": microseconds,
-    }
+    return asdict(case) | {"variant": _isa.active_isa(), "bytes": case.bytes_to_read()} | result
 
 
 def fixed_calls(operation: str) -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:

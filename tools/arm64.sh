@@ -111,7 +111,6 @@ emulation() { # arm64 root, its Python; prints the way that works here
 
 in_proot() { # arm64 root, program in it, arguments...
     command -v proot >/dev/null || install_debian proot
-    mkdir -p "$1/proc" "$1$PWD"
     proot -q "$QEMU" -r "$1" -b /proc -b /dev -b /tmp -b "$PWD" -w "$PWD" "${@:2}"
 }
 

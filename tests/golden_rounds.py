@@ -2,8 +2,8 @@
 
 The inputs depend on nothing that could differ between machines: the generator is SplitMix64 on unsigned integers,
 floats are put together from bits, and the only arithmetic on them is a multiplication or division that IEEE 754 rounds
-correctly. NumPy's own generators and the C library's functions are not used. Holds no expectation: those are in golden/rounds.txt,
-written by tools/make_golden.py and read by test_golden.py.
+correctly. NumPy's own generators and the C library's functions are not used. Holds no expectation: those are in
+golden/rounds.txt, written by tools/make_golden.py and read by test_golden.py.
 """
 
 from collections.abc import Iterator
@@ -197,7 +197,7 @@ def make(number: int, n: int) -> Round:
 
 
 def rounds(largest: int = 2**31, every: int = 1) -> Iterator[Round]:
-    """The rounds with rows of at most `largest` entries, or every so manieth of them."""
+    """The rounds, or every so many of them, with rows of at most `largest` entries."""
     sizes = [n for n, count in ROUNDS.items() for _ in range(count)]
     for number, n in list(enumerate(sizes))[::every]:
         if n <= largest:

@@ -62,8 +62,13 @@ def test_the_reference_still_makes_the_golden_file() -> None:
 
 @pytest.mark.parametrize("isa", specverify.available_isas())
 def test_no_multiplication_is_contracted(isa: str) -> None:
-    """max(0, 0 - s * d) is 0 for every d. A fused multiply-add would leave the rounding error of s * d instead."""
-    draft = (golden_rounds.SplitMix64(7).words(4096) >> np.uint64(40)).astype(np.float32)[None]
-    target = np.zeros_like(draft)
+    """A fused multiply-add would leave the rounding error of a product where its rounded value leaves nothing."""
     with _isa.using(isa):
-        assert _core.residual_mass(target, draft, 1 / 3) == 0.0
+        # max(0, 0 - s * d) is 0 for every d.
+        draft = (golden_rounds.SplitMix64(7).words(4096) >> np.uint64(40)).astype(np.float32)[None]
+        assert _core.residual_mass(np.zeros_like(draft), draft, 1 / 3) == 0.0
+        # The scale is 1/3 rounded down. Times 3 that rounds to 1, so only entry 40 has a residual, 2 - 1; without the
+        # rounding every entry has one, and u = 0 would draw the first.
+        target, draft = np.ones((2, 64), np.float32), np.full((1, 64), 3.0, np.float32)
+        target[0, 40], target[0, 41] = 2.0, 0.0
+        assert specverify.verify_sampled(target, draft, [41], [0.5, 0.0]) == (0, 40)

@@ -1,7 +1,7 @@
 """Write tests/golden/rounds.txt: what specverify.reference says of every golden round.
 
-Needs NumPy; takes seconds. Run it only when the contract changes or rounds are added: the file is the proof that nothing
-else changed. The compiled core has no part in it.
+Needs NumPy; takes seconds. Run it only when the contract changes or rounds are added: the file is the proof that
+nothing else changed. The compiled core has no part in it.
 """
 
 import importlib.util

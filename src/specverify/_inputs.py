@@ -73,7 +73,7 @@ def as_token_array(tokens: Any, shape: tuple[int, ...]) -> np.ndarray:
         return np.empty(shape, np.int64)
     if array.shape != shape:
         raise ValueError(f"tokens: expected shape {shape} beside the target's, got {array.shape}")
-    return np.ascontiguousarray(_as_int64(array))
+    return np.require(_as_int64(array, tokens), requirements=["C", "A"])
 
 
 def as_uniform_array(uniforms: Any, shape: tuple[int, ...]) -> np.ndarray:
@@ -186,18 +186,22 @@ def as_tokens(tokens: Any) -> np.ndarray:
         array = array.astype(np.int64)
     if array.ndim != 1:
         raise ValueError(f"tokens: expected shape [K], got {array.shape}")
-    return _as_int64(array)
+    return _as_int64(array, tokens)
 
 
-def _as_int64(array: np.ndarray) -> np.ndarray:
+def _as_int64(array: np.ndarray, tokens: Any) -> np.ndarray:
     """Values that int64 cannot hold are refused, not wrapped."""
     if array.dtype.kind not in "iu":
-        if array.dtype.kind == "O" and all(isinstance(token, int) for token in array.flat):
-            _fail_huge_token(array)
-        raise TypeError(f"tokens: expected integers, got dtype {array.dtype}")
+        # Of integers that no type of its own holds together, NumPy makes an object array or, of a list, float64.
+        objects = array if array.dtype.kind == "O" else np.asarray(tokens, dtype=object)
+        if not all(isinstance(token, int) and not isinstance(token, bool) for token in objects.flat):
+            raise TypeError(f"tokens: expected integers, got dtype {array.dtype}")
+        if not all(-(2**63) <= token < 2**63 for token in objects.flat):
+            _fail_huge_token(objects)
+        return objects.astype(np.int64)
     if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
         _fail_huge_token(array)
-    return array.astype(np.int64, copy=False)
+    return np.require(array, np.int64, "A")
 
 
 def as_uniforms(uniforms: Any) -> np.ndarray:
@@ -207,7 +211,7 @@ def as_uniforms(uniforms: Any) -> np.ndarray:
         raise ValueError(f"uniforms: expected shape [K + 1], got {array.shape}")
     if array.dtype.kind not in _REAL:
         raise TypeError(f"uniforms: expected real numbers (float64), got dtype {array.dtype}")
-    return array.astype(np.float64, copy=False)
+    return np.require(array, np.float64, "A")
 
 
 def contiguous(vector: np.ndarray, dtype: str) -> np.ndarray:
@@ -260,6 +264,46 @@ def fail_draft_shape(draft: np.ndarray, k: int, vocab: int) -> NoReturn:
 
 def fail_length(vector: np.ndarray, name: str, words: str, expected: int) -> NoReturn:
     raise ValueError(f"{name}: expected shape ({words},) = ({expected},) beside the target's, got {vector.shape}")
+
+
+def fail_sparse_greedy() -> NoReturn:
+    raise TypeError("target: expected dense rows for greedy verification, got SparseRows")
+
+
+def _fail_huge_token(tokens: np.ndarray) -> NoReturn:
+    where = next(i for i, token in np.ndenumerate(tokens) if not -(2**63) <= int(token) < 2**63)
+    place = ", ".join(map(str, where))
+    raise ValueError(f"tokens[{place}] = {tokens[where]} is outside [0, V)")
+
+
+def fail_long_block(k: int, longest: int) -> NoReturn:
+    raise ValueError(f"tokens: expected at most {longest} with the block rule, got {k}")
+
+
+def fail_request(
+    request: str, status: int, where: int, number: float, row: np.ndarray, vocab: int, rows_are: str
+) -> NoReturn:
+    """Explain why a round has no result. `row` is the faulty row, converted to float32, where it is one.
+
+    The numbers are those of ``sv_status`` in the C header.
+    """
+    if status == 1:
+        raise ValueError(f"{request}tokens[{where}] = {int(number)} is outside [0, {vocab})")
+    if status == 2:
+        raise ValueError(f"{request}uniforms[{where}] = {number} is outside [0, 1)")
+    expected, empty = {
+        "scores": ("a number below infinity", "has no maximum: every entry is -inf"),
+        "logits": ("a logit below infinity", "has no token left: every logit is -inf"),
+        "probabilities": (
+            "a finite probability, 0 or more",
+            "sums to 0: expected a row with at least one positive probability",
+        ),
+    }[rows_are]
+    name = f"{request}{'target' if status == 3 else 'draft'}[{where}"
+    wrong = _improper(row) if rows_are == "probabilities" else ~(row < np.inf)
+    if wrong.any():
+        raise ValueError(f"{name}, {_first(wrong)}] = {row[_first(wrong)]}: expected {expected}")
+    raise ValueError(f"{name}] {empty}")
 
 
 def fail_sparse_greedy() -> NoReturn:

@@ -1,0 +1,356 @@
+"""Write the tables of BENCHMARKS.md and README.md, and the plot, from the stored results.
+
+    python benchmarks/report.py                           rewrite them from benchmarks/results/*.json
+    python benchmarks/report.py --store .work/bench.json  first store what a run of the suite measured
+
+Stored results are documents as ``specverify bench --json`` prints them ("suite": "short") and as the suite in this
+folder collects them ("suite": "full"). Tables stand between the marker comments and are never edited by hand.
+"""
+
+import argparse
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from specverify import measure
+from specverify.cli.bench import as_markdown
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+PLOT = ROOT / "docs" / "time.svg"
+BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--store", type=Path, metavar="FILE", help="JSON of pytest-benchmark to take results from")
+    options = parser.parse_args()
+    if options.store:
+        store(json.loads(options.store.read_text())["specverify"])
+    documents = load()
+    for name, table in tables(documents).items():
+        path = ROOT / name
+        path.write_text(replaced(path.read_text(), table))
+    plot(full(documents)[0], PLOT)
+
+
+# --- stored results --------------------------------------------------------------------------------------------------
+
+
+def store(document):
+    """Write one machine's results, a line for each row."""
+    kinds = ("rows", "fixed", "visited")
+    head = {key: value for key, value in document.items() if key not in kinds}
+    parts = [json.dumps(head, indent=1)[:-2]]
+    for kind in kinds:
+        lines = ",\n  ".join(json.dumps(row) for row in document[kind])
+        parts.append(f' "{kind}": [\n  {lines}\n ]')
+    (RESULTS / f"{slug(document['machine']['cpu'])}.json").write_text(",\n".join(parts) + "\n}\n")
+
+
+def slug(name):
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def load(folder=RESULTS):
+    """Read all stored results, in the order of their file names."""
+    return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+
+
+def full(documents):
+    return [document for document in documents if document["suite"] == "full"]
+
+
+def select(document, **wanted):
+    """Give the rows with these values; those of the preferred variant unless `variant` is among them."""
+    wanted = {"variant": document["machine"]["variant"], **wanted}
+    return [
+        row
+        for row in document["rows"]
+        if all(row[key] in value if isinstance(value, tuple) else row[key] == value for key, value in wanted.items())
+    ]
+
+
+# --- goals -----------------------------------------------------------------------------------------------------------
+
+
+class Goal(NamedTuple):
+    """A limit on a figure of some rows; `bound` is the figure of a round exactly as fast as the read floor."""
+
+    text: str
+    rows: list
+    figure: Callable
+    limit: float
+    at_least: bool = False
+    bound: Callable | None = None
+
+    def reached_by(self, figure):
+        return figure >= self.limit if self.at_least else figure <= self.limit
+
+
+def goals(document):
+    """Give the goals of the project for this kind of machine."""
+    found = []
+    places = (("in cache", False), ("from memory", True))
+    sampled = {"operation": "sampled", "k": (4, 8), "rejected_at": (None, 0, 1)}
+    for place, from_memory in places:
+        for vocabularies, limit, chosen in (("every V", 10, {}), ("V = 32,000", 20, {"vocab": 32_000})):
+            found.append(
+                Goal(
+                    f"sampled, {vocabularies}, rows {place}: at least {limit} times as fast as NumPy",
+                    select(document, **sampled, **chosen, from_memory=from_memory),
+                    lambda row: measure.ratios(row)["numpy"],
+                    limit,
+                    at_least=True,
+                    bound=lambda row: measure.ratios(row)["numpy_at_floor"],
+                )
+            )
+    for end, limit, chosen in (
+        ("never rejected, rows in cache", 1.5, {"rejected_at": None, "from_memory": False}),
+        ("rejected and redrawn, rows in cache", 2.2, {"rejected_at": (0, 1), "from_memory": False}),
+        ("never rejected, rows from memory", 1.3, {"rejected_at": None, "from_memory": True}),
+    ):
+        found.append(
+            Goal(
+                f"sampled, {end}: at most {limit} times as long as `np.max` takes to read the same rows",
+                select(document, **(sampled | chosen)),
+                lambda row: measure.ratios(row)["read"],
+                limit,
+            )
+        )
+    for place, from_memory in places:
+        found.append(
+            Goal(
+                f"greedy, rows {place}: at least 1.5 times as fast as `np.argmax` over the rows it must read",
+                select(document, **(sampled | {"operation": "greedy"}), from_memory=from_memory),
+                lambda row: measure.ratios(row)["argmax"],
+                1.5,
+                at_least=True,
+                bound=lambda row: row["us"]["argmax"] / row["us"]["read"],
+            )
+        )
+    for inputs, limit in (("NumPy", 0.6), ("torch", 5)):
+        rows = [row for row in document["fixed"] if row["inputs"] == inputs]
+        text = f"fixed cost of a call, {inputs} in: at most {limit} µs"
+        found.append(Goal(text, rows, lambda row: row["us"]["specverify"], limit))
+    text = "a round of K = 16 rejected at 0: at most 1.3 times as long as one of K = 1"
+    found.append(Goal(text, document["visited"], lambda row: row["us"]["long"] / row["us"]["short"], 1.3))
+    return [goal for goal in found if goal.rows]
+
+
+def goal_table(goals):
+    lines = ["| goal | reached | in cases | worst | where |", "| --- | --- | --- | ---: | --- |"]
+    for goal in goals:
+        figures = [goal.figure(row) for row in goal.rows]
+        worst = (min if goal.at_least else max)(figures)
+        missed = [row for row, figure in zip(goal.rows, figures, strict=True) if not goal.reached_by(figure)]
+        cases = f"{len(goal.rows) - len(missed)} of {len(goal.rows)}"
+        if missed and goal.bound:
+            cases += f"; reading alone rules out {sum(not goal.reached_by(goal.bound(row)) for row in missed)}"
+        where = words(goal.rows[figures.index(worst)])
+        lines.append(f"| {goal.text} | {'no' if missed else 'yes'} | {cases} | {number(worst)} | {where} |")
+    return lines
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+
+def words(row):
+    """Say in a few words which row this is."""
+    parts = [f"V = {row['vocab']:,}"] if "vocab" in row else []
+    parts += [row["operation"]] if "operation" in row and "inputs" in row else []
+    parts += ["normalized"] if row.get("normalized") else []
+    if "rejected_at" in row:
+        parts += [f"K = {row['k']}", f"rejected {rejection(row)}"]
+    return ", ".join(parts)
+
+
+def rejection(row):
+    return "never" if row["rejected_at"] is None else f"at {row['rejected_at']}"
+
+
+def number(value):
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:.0f}"
+
+
+def time_table(document, **wanted):
+    """Lay out rows with those in cache left and those from memory right."""
+    ratio_names = ("NumPy", "argmax", "read") if wanted["operation"] == "greedy" else ("NumPy", "read")
+    columns = ["µs", "GB/s", *(f"{name} ×" for name in ratio_names)]
+    places = [f"{place}: µs" if column == "µs" else column for place in ("cache", "memory") for column in columns]
+    lines = [
+        f"| V | K | rejected | {' | '.join(places)} |",
+        "| ---: | ---: | --- |" + " ---: |" * len(places),
+    ]
+    for cached in select(document, from_memory=False, **wanted):
+        same = {key: cached[key] for key in ("operation", "vocab", "k", "rejected_at", "normalized", "variant")}
+        (streamed,) = select(document, from_memory=True, **same)
+        cells = [f"{cached['vocab']:,}", str(cached["k"]), rejection(cached)]
+        for row in (cached, streamed):
+            found = measure.ratios(row)
+            cells += [number(row["us"]["specverify"]), number(found["gb_per_s"])]
+            cells += [number(found[name.lower()]) for name in ratio_names]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def peer_table(document):
+    rows = [row for row in select(document) if "torch" in row["us"]]
+    if not rows:
+        return ["torch was not installed."]
+    lines = [
+        "| V | rows | rejected | specverify µs | NumPy µs | torch, given uniform µs | torch, multinomial µs |",
+        "| ---: | --- | --- | ---: | ---: | ---: | ---: |",
+    ]
+    for row in rows:
+        us = row["us"]
+        times = (us["specverify"], measure.numpy_us(us), us["torch"], us["torch_multinomial"])
+        trust = "trusted" if row["normalized"] else "summed"
+        lines.append(f"| {row['vocab']:,} | {trust} | {rejection(row)} | {' | '.join(map(number, times))} |")
+    return lines
+
+
+def call_tables(document):
+    lines = ["| call, K = 4, V = 8 | inputs | µs | NumPy µs |", "| --- | --- | ---: | ---: |"]
+    for row in document["fixed"]:
+        numpy = number(measure.numpy_us(row["us"])) if "numpy_lazy" in row["us"] else ""
+        lines.append(f"| {row['operation']} | {row['inputs']} | {number(row['us']['specverify'])} | {numpy} |")
+    lines += ["", "| V | rows | K = 16, rejected at 0, µs | K = 1, µs | ratio |", "| ---: | --- | ---: | ---: | ---: |"]
+    for row in document["visited"]:
+        long, short = row["us"]["long"], row["us"]["short"]
+        trust = "trusted" if row["normalized"] else "summed"
+        lines.append(f"| {row['vocab']:,} | {trust} | {number(long)} | {number(short)} | {number(long / short)} |")
+    return lines
+
+
+def machine_table(machine):
+    cells = {
+        "processor": f"{machine['cpu']}, {machine['cores']} cores, largest cache {machine['cache_bytes'] >> 20} MiB",
+        "system": machine["os"],
+        "Python, NumPy": f"{machine['python']}, NumPy {machine['numpy']}",
+        "compiler": machine["compiler"],
+        "flags": f"`{machine['flags']}`",
+        "variant in use": f"`{machine['variant']}`, of {', '.join(machine['variants'])}",
+        "specverify": machine["specverify"],
+    }
+    return ["| | |", "| --- | --- |", *(f"| {key} | {value} |" for key, value in cells.items())]
+
+
+def full_section(document):
+    machine = document["machine"]
+    lines = [f"## Measured: {machine['cpu']}", "", *machine_table(machine)]
+    turns, interruptions = (sum(row[key] for row in document["rows"]) for key in ("turns", "interruptions"))
+    lines += [f"| interruptions by other processes | {interruptions:,} in {turns:,} turns |"]
+    lines += ["", "### Goals", "", *goal_table(goals(document))]
+    parts = {
+        "Sampled": {"operation": "sampled", "normalized": False},
+        "Sampled, `normalized=True`": {"operation": "sampled", "normalized": True},
+        "Greedy": {"operation": "greedy"},
+    }
+    for title, wanted in parts.items():
+        lines += ["", f"### {title}", "", *time_table(document, **wanted)]
+    for variant in machine["variants"]:
+        if variant != machine["variant"]:
+            for title, wanted in parts.items():
+                lines += ["", f"### {title}: variant `{variant}`", ""]
+                lines += time_table(document, variant=variant, **wanted)
+    lines += ["", "### Peers, K = 4, rows in cache", "", *peer_table(document)]
+    lines += ["", "### What a call costs beside the rows", "", *call_tables(document)]
+    return lines
+
+
+def benchmarks_tables(documents):
+    lines = []
+    for document in full(documents):
+        lines += [*full_section(document), ""]
+    for document in documents:
+        if document["suite"] == "short":
+            lines += [f"## Measured by `specverify bench`: {document['machine']['cpu']}", "", as_markdown(document), ""]
+    return "\n".join(lines).rstrip()
+
+
+def readme_table(document):
+    rounds = {
+        "greedy, all accepted": {"operation": "greedy", "rejected_at": None},
+        "sampled, all accepted": {"operation": "sampled", "normalized": False, "rejected_at": None},
+        "sampled, the first rejected": {"operation": "sampled", "normalized": False, "rejected_at": 0},
+        "normalized, all accepted": {"operation": "sampled", "normalized": True, "rejected_at": None},
+        "normalized, the first rejected": {"operation": "sampled", "normalized": True, "rejected_at": 0},
+    }
+    lines = [
+        "| K = 4; µs: specverify / NumPy / reading | "
+        + " | ".join(f"V = {vocab:,}" for vocab in measure.VOCABULARIES)
+        + " |",
+        "| --- |" + " ---: |" * len(measure.VOCABULARIES),
+    ]
+    for title, wanted in rounds.items():
+        cells = [title]
+        for vocab in measure.VOCABULARIES:
+            (row,) = select(document, vocab=vocab, k=4, from_memory=False, **wanted)
+            us = row["us"]
+            cells.append(f"**{number(us['specverify'])}** / {number(measure.numpy_us(us))} / {number(us['read'])}")
+        lines.append(f"| {' | '.join(cells)} |")
+    machine = document["machine"]
+    lines += ["", f"{machine['cpu']}, variant `{machine['variant']}`, {machine['python']}, NumPy {machine['numpy']}."]
+    return "\n".join(lines)
+
+
+def tables(documents):
+    """Give each file's generated part."""
+    return {"README.md": readme_table(full(documents)[0]), "BENCHMARKS.md": benchmarks_tables(documents)}
+
+
+def replaced(text, table):
+    """Put a generated part between the markers."""
+    if text.count(BEGIN) != 1 or text.count(END) != 1:
+        raise ValueError(f"expected one {BEGIN} and one {END}")
+    before, _, rest = text.partition(BEGIN)
+    return f"{before}{BEGIN}\n{table}\n{END}{rest.partition(END)[2]}"
+
+
+# --- plot ------------------------------------------------------------------------------------------------------------
+
+
+def plot(document, path):
+    """Draw time against V and against K, all accepted, rows in cache."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "specverify"  # the same file from the same results
+    matplotlib.rcParams["svg.fonttype"] = "none"  # text stays text
+    from matplotlib import pyplot
+
+    kinds = {
+        "sampled": {"operation": "sampled", "normalized": False},
+        "sampled, normalized": {"operation": "sampled", "normalized": True},
+        "greedy": {"operation": "greedy"},
+    }
+    styles = {"specverify": "o-", "NumPy": "s--", "reading the rows": ".:"}
+    figure, panels = pyplot.subplots(2, 3, figsize=(11, 7), sharey="row", layout="constrained")
+    sides = (("V", "vocab", {"k": 4}, "K = 4"), ("K", "k", {"vocab": 128_256}, "V = 128,256"))
+    for line, (label, key, fixed, title) in zip(panels, sides, strict=True):
+        for axes, (kind, wanted) in zip(line, kinds.items(), strict=True):
+            rows = sorted(
+                select(document, **wanted, **fixed, rejected_at=None, from_memory=False), key=lambda row: row[key]
+            )
+            for name, style in styles.items():
+                time = {
+                    "specverify": lambda us: us["specverify"],
+                    "NumPy": measure.numpy_us,
+                    "reading the rows": lambda us: us["read"],
+                }[name]
+                axes.plot([row[key] for row in rows], [time(row["us"]) for row in rows], style, label=name)
+            axes.set(title=f"{kind}, {title}", xlabel=label, yscale="log", xticks=[row[key] for row in rows])
+            axes.tick_params(axis="x", labelsize=8)
+            axes.grid(True, which="both", alpha=0.3)
+        line[0].set_ylabel("µs a round")
+    panels[0][0].legend()
+    figure.suptitle(f"All accepted, rows in cache: {document['machine']['cpu']}")
+    figure.savefig(path, metadata={"Date": None})
+    pyplot.close(figure)
+
+
+if __name__ == "__main__":
+    main()

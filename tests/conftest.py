@@ -1,0 +1,24 @@
+"""What every test may ask for. To import: helpers.py, the exact rule in exact.py, wrong verifiers in mutants.py."""
+
+import pytest
+from hypothesis import settings
+
+import specverify
+from specverify import _isa
+
+# Derandomised, so that a run says the same on every machine; no deadline, because no test here is about time.
+settings.register_profile("specverify", deadline=None, derandomize=True, max_examples=100)
+settings.load_profile("specverify")
+
+
+def pytest_configure(config):
+    config.addinivalue_line(
+        "markers", "spawns: starts an interpreter or a compiler; left out under sanitizers and emulation"
+    )
+
+
+@pytest.fixture(params=specverify.available_isas())
+def isa(request):
+    """Run the test once on every variant of the kernels that this machine has."""
+    with _isa.using(request.param):
+        yield request.param

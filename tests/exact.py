@@ -1,0 +1,175 @@
+"""The round in exact rational numbers, and the law that a verifier emits, without sampling.
+
+Holds no code of the package: it is what the package is compared with. The rule is written as the contract says it,
+once. Laws are found by calling a verifier on every cell of a grid of uniforms on which its result is constant.
+"""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+
+Row = Sequence[int]
+Verifier = Callable[..., tuple[int, int]]
+Model = Callable[[tuple[int, ...]], Row]  # from what was emitted so far to the row that predicts what follows
+
+
+# --- the rule ------------------------------------------------------------------------------------------------------
+
+
+def verify(
+    target: Sequence[Row], draft: Sequence[Row] | None, tokens: Sequence[int], uniforms: Sequence[float | Fraction]
+) -> tuple[int, int]:
+    """One sampled round on integer rows, each up to a positive factor."""
+    for i, token in enumerate(tokens):
+        draft_row = one_hot(token, len(target[i])) if draft is None else draft[i]
+        in_target, in_draft = normalise(target[i])[token], normalise(draft_row)[token]
+        if Fraction(uniforms[i]) * in_draft < in_target:
+            continue
+        return i, draw(rejected_weights(target[i], draft_row), uniforms[-1])
+    return len(tokens), draw(normalise(target[-1]), uniforms[-1])
+
+
+def draw(weights: Sequence[Fraction], uniform: float | Fraction) -> int:
+    """The smallest index whose cumulative weight exceeds uniform * total: half-open buckets."""
+    point = Fraction(uniform) * sum(weights)
+    return next(j for j, running in enumerate(itertools.accumulate(weights)) if running > point)
+
+
+def rejected_weights(target_row: Row, draft_row: Row) -> list[Fraction]:
+    """The residual. It is empty only for equal rows and a token that is in neither: then the target row."""
+    in_target = normalise(target_row)
+    residual = [max(Fraction(0), p - q) for p, q in zip(in_target, normalise(draft_row), strict=True)]
+    return residual if any(residual) else in_target
+
+
+def normalise(row: Row) -> list[Fraction]:
+    return [Fraction(entry, sum(row)) for entry in row]
+
+
+def one_hot(token: int, vocab: int) -> list[int]:
+    return [int(j == token) for j in range(vocab)]
+
+
+# --- cells of uniforms ---------------------------------------------------------------------------------------------
+
+
+def breakpoints(target: Sequence[Row], draft: Sequence[Row] | None, tokens: Sequence[int]) -> list[list[Fraction]]:
+    """For each uniform, every number at which the exact round can change its result, in order, without 0 and 1."""
+    points: list[set[Fraction]] = [set() for _ in target]
+    draws = [normalise(target[-1])]
+    for i, token in enumerate(tokens):
+        draft_row = one_hot(token, len(target[i])) if draft is None else draft[i]
+        in_target, in_draft = normalise(target[i])[token], normalise(draft_row)[token]
+        if in_draft:
+            points[i].add(in_target / in_draft)
+        draws.append(rejected_weights(target[i], draft_row))
+    for weights in draws:
+        points[-1].update(running / sum(weights) for running in itertools.accumulate(weights))
+    return [sorted(point for point in column if 0 < point < 1) for column in points]
+
+
+def cells(
+    target: Sequence[Row], draft: Sequence[Row] | None, tokens: Sequence[int]
+) -> Iterator[tuple[Fraction, list[float]]]:
+    """Split [0, 1) ** (K + 1) at the breakpoints; give the volume of each cell and a float64 point inside it.
+
+    With small integer rows a cell is far wider than 2 ** -53 in every direction, so the point is inside.
+    """
+    axes = []
+    for column in breakpoints(target, draft, tokens):
+        edges = [Fraction(0), *column, Fraction(1)]
+        axes.append([(high - low, float((low + high) / 2)) for low, high in itertools.pairwise(edges)])
+    for cell in itertools.product(*axes):
+        volume = Fraction(1)
+        for width, _ in cell:
+            volume *= width
+        yield volume, [point for _, point in cell]
+
+
+# --- decisions -----------------------------------------------------------------------------------------------------
+
+
+def is_dyadic(number: Fraction) -> bool:
+    """Whether float64 holds it exactly; all numbers here are far from the limits of precision and range."""
+    return number.denominator & (number.denominator - 1) == 0
+
+
+def decision_points(
+    target: Sequence[Row], draft: Sequence[Row] | None, tokens: Sequence[int]
+) -> Iterator[tuple[float, ...]]:
+    """Uniforms inside every cell, and on every breakpoint, and 0, as far as float64 arithmetic is exact there."""
+    columns = breakpoints(target, draft, tokens)
+    exact_scale = draft is None or all(
+        is_dyadic(Fraction(sum(p), sum(q)))
+        for p, q in zip(target, draft, strict=False)  # target has one row more
+    )
+    axes = []
+    for i, column in enumerate(columns):
+        edges = [Fraction(0), *column, Fraction(1)]
+        inside = [float((low + high) / 2) for low, high in itertools.pairwise(edges)]
+        # u * (q * P) < p * Q is exact for such u. The final draw is only if P / Q is.
+        on = [float(edge) for edge in column if is_dyadic(edge) and (i < len(tokens) or exact_scale)]
+        axes.append([0.0, *inside, *on])
+    return itertools.product(*axes)
+
+
+# Sums of 8 and 16 put many breakpoints on float64 numbers; the others have none in the draw, but all kinds of cells.
+ROWS = (
+    [4, 2, 1, 1],
+    [1, 2, 1, 4],
+    [0, 4, 4, 0],
+    [8, 0, 0, 0],
+    [2, 2, 2, 2],
+    [4, 8, 2, 2],
+    [1, 2, 3, 4],
+    [0, 1, 0, 5],
+)
+
+
+def wrong_decisions(verifier: Verifier) -> Iterator[tuple]:
+    """Every decision of a round with one position that differs from the exact rule's."""
+    for target_row, draft_row in itertools.product(ROWS, [*ROWS, None]):
+        target = [target_row, [1, 1, 2, 4]]
+        draft = None if draft_row is None else [draft_row]
+        for token in range(4):
+            for uniforms in decision_points(target, draft, [token]):
+                expected = verify(target, draft, [token], uniforms)
+                got = verifier(target, draft, [token], list(uniforms))
+                if got != expected:
+                    yield target, draft, token, uniforms, got, expected
+
+
+# --- laws ----------------------------------------------------------------------------------------------------------
+
+
+def emitted_law(verifier: Verifier, target: Model, draft: Model | None, propose: Model, k: int) -> dict:
+    """The law of the K + 1 tokens that follow the empty text when one round is verified by `verifier`.
+
+    Each draft comes with its exact probability under `propose` (the draft model, or for a deterministic drafter the
+    one-hot rows it stands for, with `draft` None), each cell of uniforms with its volume. A round that emits fewer than
+    K + 1 tokens is completed by the target alone.
+    """
+    law: dict[tuple[int, ...], Fraction] = defaultdict(Fraction)
+    for tokens, chance in texts(propose, k):
+        target_rows = [target(tokens[:i]) for i in range(k + 1)]
+        draft_rows = None if draft is None else [draft(tokens[:i]) for i in range(k)]
+        emitted: dict[tuple[int, ...], Fraction] = defaultdict(Fraction)
+        for volume, uniforms in cells(target_rows, draft_rows, tokens):
+            n_accepted, next_token = verifier(target_rows, draft_rows, list(tokens), uniforms)
+            emitted[(*tokens[:n_accepted], next_token)] += volume
+        for text, volume in emitted.items():
+            for rest, rest_chance in texts(target, k + 1 - len(text), text):
+                law[text + rest] += chance * volume * rest_chance
+    return dict(law)
+
+
+def texts(model: Model, length: int, before: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], Fraction]]:
+    """Every continuation of this length that the model can produce, with its probability."""
+    if length == 0:
+        yield (), Fraction(1)
+        return
+    for token, chance in enumerate(normalise(model(before))):
+        if chance:
+            for rest, rest_chance in texts(model, length - 1, (*before, token)):
+                yield (token, *rest), chance * rest_chance

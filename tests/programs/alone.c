@@ -1,0 +1,10 @@
+/* The header without Python.h, in C and in C++. See test_header.py. */
+#include <specverify/kernels.h>
+
+int main(void) {
+    sv_round given;
+    sv_verdict verdict;
+    sv_kernels kernels;
+    (void)given, (void)verdict, (void)kernels;
+    return sv_block(9) != SV_BLOCK || sv_block(SV_BLOCK * SV_MAX_BLOCKS + 1) != 2 * SV_BLOCK;
+}

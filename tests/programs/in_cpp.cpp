@@ -1,0 +1,49 @@
+// A C++ extension that calls the row loops themselves, without the rounds and without Python's lock. See test_header.py.
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <specverify/kernels.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+static const sv_api *api;
+
+struct Measured {
+    double mass, residual, trusted, piece;
+    ptrdiff_t argmax;
+};
+
+static Measured measure(const float *target, const float *draft, double scale, ptrdiff_t n) {
+    std::vector<double> sums(SV_MAX_BLOCKS);
+    const sv_kernels *kernels = api->kernels;
+    return {kernels->mass(target, n, sums.data()), kernels->residual_mass(target, draft, scale, n, sums.data()),
+            kernels->trusted_residual_mass(target, draft, n, sums.data()),
+            kernels->piece_mass(target, n < SV_PIECE ? n : SV_PIECE), kernels->argmax(target, n)};
+}
+
+// run(target, draft, scale) -> (isa, mass, residual mass, the same with scale 1, mass of the first piece, argmax)
+static PyObject *run(PyObject *, PyObject *args) {
+    Py_buffer target, draft;
+    double scale;
+    if (!PyArg_ParseTuple(args, "y*y*d", &target, &draft, &scale)) return nullptr;
+    Measured found;
+    Py_BEGIN_ALLOW_THREADS
+    std::thread([&] {
+        found = measure(static_cast<const float *>(target.buf), static_cast<const float *>(draft.buf), scale,
+                        target.len / static_cast<ptrdiff_t>(sizeof(float)));
+    }).join();
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&target);
+    PyBuffer_Release(&draft);
+    const std::string isa = api->kernels->isa;
+    return Py_BuildValue("sddddn", isa.c_str(), found.mass, found.residual, found.trusted, found.piece, found.argmax);
+}
+
+static PyMethodDef methods[] = {{"run", run, METH_VARARGS, nullptr}, {nullptr, nullptr, 0, nullptr}};
+static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "in_cpp", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
+
+PyMODINIT_FUNC PyInit_in_cpp() {
+    api = sv_import();
+    return api ? PyModule_Create(&definition) : nullptr;
+}

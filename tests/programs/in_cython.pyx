@@ -1,0 +1,42 @@
+# cython: language_level=3
+# A Cython module that verifies inside a nogil block. See test_header.py.
+
+from libc.stdint cimport int64_t
+
+cdef extern from "specverify/kernels.h" nogil:
+    ctypedef struct sv_kernels:
+        pass
+    ctypedef struct sv_round:
+        const float* target
+        const float* draft
+        const int64_t* tokens
+        const double* uniforms
+        Py_ssize_t target_stride, draft_stride
+        Py_ssize_t k, vocab
+        int normalized
+    ctypedef struct sv_verdict:
+        Py_ssize_t n_accepted, next_token
+        int status
+        Py_ssize_t where
+    ctypedef struct sv_api:
+        const sv_kernels* kernels
+        void (*verify_sampled)(const sv_kernels*, const sv_round*, sv_verdict*) noexcept nogil
+    const sv_api* sv_import() except NULL
+
+cdef const sv_api* api = sv_import()
+
+
+def run(const float[:, ::1] target, const float[:, ::1] draft, const int64_t[::1] tokens, const double[::1] uniforms):
+    cdef sv_round given
+    cdef sv_verdict verdict
+    with nogil:
+        given.target = &target[0, 0]
+        given.draft = &draft[0, 0]
+        given.tokens = &tokens[0]
+        given.uniforms = &uniforms[0]
+        given.target_stride = given.draft_stride = target.shape[1] * sizeof(float)
+        given.k = tokens.shape[0]
+        given.vocab = target.shape[1]
+        given.normalized = False
+        api.verify_sampled(api.kernels, &given, &verdict)
+    return verdict.n_accepted, verdict.next_token, verdict.status, verdict.where

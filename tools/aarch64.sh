@@ -1,0 +1,63 @@
+#!/bin/bash
+# Cross-build the aarch64 wheels and run the test suite under emulation, as a Raspberry Pi 4 and a Raspberry Pi 5 would.
+#
+# From a clean x86-64 Debian machine with Python 3.11 or newer; how, see arm64.sh. Left out are only tests marked
+# `statistical`: what they prove about the law is proved here by equal bits (tests/test_golden.py).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. tools/arm64.sh
+
+step "Debian packages"
+install_cross_tools
+mkdir -p "$ARM64_WORK"
+
+step "build environment and sdist"
+make_build_venv
+sdist=$(make_sdist "$ARM64_WORK/venv" "$ARM64_WORK/sdist")
+mapfile -t test_requirements < <(requirements project dependencies && requirements project optional-dependencies test)
+
+run_on() { # Python version, CPU model of the emulator, the variant that must be in use there
+    local root wheel site=$ARM64_WORK/site-$1 installed=$ARM64_WORK/installed-$1
+    step "Python $1: arm64 Debian ${ARM64_SUITE[$1]}"
+    root=$(arm64_root "$1")
+
+    step "Python $1: arm64 NumPy and test requirements"
+    if [ "$(cat "$site.complete" 2>/dev/null)" != "${test_requirements[*]}" ]; then
+        rm -rf "$site"
+        arm64_pip "$1" "$site" "${test_requirements[@]}"
+        echo "${test_requirements[*]}" >"$site.complete"
+    fi
+    same_numpy_sizes "$site"
+
+    step "Python $1: cross build"
+    wheel=$(cross_wheel "$1" "$sdist" "$ARM64_WORK/wheelhouse")
+    "$PYTHON" tools/check_wheel.py "$wheel"
+    rm -rf "$installed"
+    arm64_pip "$1" "$installed" --no-deps "$wheel"
+
+    ( # a subshell: these variables are for arm64 programs only
+        # For tests that build or read machine code: host programs, which the emulator starts as they are.
+        export CC=aarch64-linux-gnu-gcc CXX=aarch64-linux-gnu-g++ OBJDUMP=aarch64-linux-gnu-objdump
+        export PYTHONPATH=$installed:$site PYTHONPYCACHEPREFIX=$ARM64_WORK/pycache PYTHONDONTWRITEBYTECODE=
+
+        step "Python $1 on $2: the variant in use"
+        emulate "$1" "$2" "/usr/bin/python$1" -c "
+import specverify
+print('in use:', specverify.active_isa(), ' available:', *specverify.available_isas())
+assert specverify.active_isa() == '$3', specverify.active_isa()"
+
+        step "Python $1 on $2: test suite"
+        emulate "$1" "$2" "/usr/bin/python$1" -m pytest -q -p no:cacheprovider -m "not statistical" "${pytest_args[@]}"
+    )
+}
+
+same_numpy_sizes() { # The build used the host's NumPy headers: true if the sizes in them are the target's.
+    diff <(sizes "$("$ARM64_WORK/venv/bin/python" -c 'import numpy; print(numpy.get_include())')") \
+        <(sizes "$1/numpy/_core/include")
+}
+sizes() { grep -h SIZEOF "$1/numpy/_numpyconfig.h"; }
+
+pytest_args=("$@")
+run_on 3.11 cortex-a72 generic
+run_on 3.13 cortex-a76 cortex-a76
+step "done"

@@ -1,0 +1,13 @@
+#!/bin/sh
+# Measures this machine, stores the results and rewrites what is made from them: BENCHMARKS.md, README.md's table and
+# the plot. Takes some ten minutes. Arguments go to pytest: `-k greedy` measures a part, which is not stored.
+set -eu
+cd "$(dirname "$0")/.."
+: "${PYTHON:?the Python of an environment with specverify[bench] installed; make bench sets it}"
+
+mkdir -p .work
+"$PYTHON" -m pytest benchmarks -q -o pythonpath=benchmarks --benchmark-enable --benchmark-json=.work/bench.json \
+    --benchmark-columns=median,iqr,rounds --benchmark-sort=name --benchmark-group-by=func "$@"
+if [ $# -eq 0 ]; then
+    "$PYTHON" benchmarks/report.py --store .work/bench.json
+fi

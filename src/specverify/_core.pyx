@@ -377,8 +377,7 @@ cdef object written_row(const sv_round* given, const sv_rows* rows, Py_ssize_t w
 
 cdef explain_round(const sv_round* given, const sv_verdict* verdict, str request):
     """Raise what is wrong with a round."""
-    cdef double number = 0.0
-    row = None
+    number = row = None
     if verdict.status == SV_BAD_TOKEN:
         number = given.tokens[verdict.where]
     elif verdict.status == SV_BAD_UNIFORM:

@@ -281,14 +281,14 @@ def fail_long_block(k: int, longest: int) -> NoReturn:
 
 
 def fail_request(
-    request: str, status: int, where: int, number: float, row: np.ndarray, vocab: int, rows_are: str
+    request: str, status: int, where: int, number: int | float | None, row: np.ndarray, vocab: int, rows_are: str
 ) -> NoReturn:
     """Explain why a round has no result. `row` is the faulty row, converted to float32, where it is one.
 
     The numbers are those of ``sv_status`` in the C header.
     """
     if status == 1:
-        raise ValueError(f"{request}tokens[{where}] = {int(number)} is outside [0, {vocab})")
+        raise ValueError(f"{request}tokens[{where}] = {number} is outside [0, {vocab})")
     if status == 2:
         raise ValueError(f"{request}uniforms[{where}] = {number} is outside [0, 1)")
     expected, empty = {
@@ -304,41 +304,6 @@ def fail_request(
     if wrong.any():
         raise ValueError(f"{name}, {_first(wrong)}] = {row[_first(wrong)]}: expected {expected}")
     raise ValueError(f"{name}] {empty}")
-
-
-def fail_sparse_greedy() -> NoReturn:
-    raise TypeError("target: expected dense rows for greedy verification, got SparseRows")
-
-
-def _fail_huge_token(tokens: np.ndarray) -> NoReturn:
-    where = next(i for i, token in np.ndenumerate(tokens) if not -(2**63) <= int(token) < 2**63)
-    place = ", ".join(map(str, where))
-    raise ValueError(f"tokens[{place}] = {tokens[where]} is outside [0, V)")
-
-
-def fail_long_block(k: int, longest: int) -> NoReturn:
-    raise ValueError(f"tokens: expected at most {longest} with the block rule, got {k}")
-
-
-def fail_request(
-    request: str, status: int, where: int, number: float, row: np.ndarray, vocab: int, are_logits: bool
-) -> NoReturn:
-    """Explain why a round has no result. `row` is the faulty row, converted to float32, where it is one.
-
-    The numbers are those of ``sv_status`` in the C header.
-    """
-    if status == 1:
-        raise ValueError(f"{request}tokens[{where}] = {int(number)} is outside [0, {vocab})")
-    if status == 2:
-        raise ValueError(f"{request}uniforms[{where}] = {number} is outside [0, 1)")
-    name = f"{request}{'target' if status == 3 else 'draft'}[{where}"
-    wrong = ~(row < np.inf) if are_logits else _improper(row)
-    if wrong.any():
-        expected = "a logit below infinity" if are_logits else "a finite probability, 0 or more"
-        raise ValueError(f"{name}, {_first(wrong)}] = {row[_first(wrong)]}: expected {expected}")
-    if are_logits:
-        raise ValueError(f"{name}] has no token left: every logit is -inf")
-    raise ValueError(f"{name}] sums to 0: expected a row with at least one positive probability")
 
 
 def _improper(row: np.ndarray) -> np.ndarray:

@@ -109,9 +109,7 @@ def verify(
     if rule == "block" and layout.lengths.max(initial=0) > _core.LONGEST_BLOCK:
         _inputs.fail_long_block(int(layout.lengths.max()), _core.LONGEST_BLOCK)
     rounds["normalized"] = normalized
-    _set_sampling(rounds, sampling, keep)
-    _set_mask(rounds, mask, layout, keep)
-    _set_bias(rounds, bias, keep)
+    _set_sampler(rounds, layout, sampling, mask, bias, keep)
     probs = None
     if detail and rule != "greedy":
         probs = np.ones((len(rounds), layout.width))
@@ -127,7 +125,9 @@ def verify(
 def probabilities(rows: Any, sampling: Sampling | None, mask: Any, bias: Any) -> npt.NDArray[np.float32]:
     """Write out the law of each row, shape [B, V]."""
     keep: list[Any] = []
-    rounds, layout = _rounds(rows, None, np.empty((len(rows), 0), int), np.zeros((len(rows), 1)), None, None, "token", keep)
+    rounds, layout = _rounds(
+        rows, None, np.empty((len(rows), 0), int), np.zeros((len(rows), 1)), None, None, "token", keep
+    )
     _set_sampling(rounds, sampling, keep)
     _set_mask(rounds, mask, layout, keep)
     _set_bias(rounds, bias, keep)
@@ -162,14 +162,14 @@ def _rounds(
     _set_rows(rounds["target"], target, layout.target, keep)
     if draft is not None:
         _set_draft(rounds["draft"], draft, layout, vocab, keep)
-    size = len(rounds)
-    array = _inputs.as_token_array(tokens, (size, layout.width - 1) if layout.form == "padded" else (layout.flat(0),))
-    begins = np.arange(size) * (layout.width - 1) if layout.form == "padded" else layout.draft
-    rounds["tokens"] = _addresses(array, 8 * begins, keep)
-    if rule != "greedy":
-        array = _inputs.as_uniform_array(uniforms, (size, layout.width) if layout.form == "padded" else (layout.flat(1),))
-        begins = np.arange(size) * layout.width if layout.form == "padded" else layout.target
-        rounds["uniforms"] = _addresses(array, 8 * begins, keep)
+    order, padded = np.arange(len(rounds)), layout.form == "padded"
+    shape = (len(rounds), layout.width - 1) if padded else (layout.flat(0),)
+    begins = order * (layout.width - 1) if padded else layout.draft
+    rounds["tokens"] = _addresses(_inputs.as_token_array(tokens, shape), 8 * begins, keep)
+    if rule in ("token", "block"):
+        shape = (len(rounds), layout.width) if padded else (layout.flat(1),)
+        begins = order * layout.width if padded else layout.target
+        rounds["uniforms"] = _addresses(_inputs.as_uniform_array(uniforms, shape), 8 * begins, keep)
     return rounds, layout
 
 
@@ -181,7 +181,7 @@ def _layout(target: Any, lengths: Any, cu_lengths: Any) -> _Layout:
         counts, begins = np.diff(bounds), bounds[:-1]
         return _Layout("ragged", counts, begins + np.arange(len(counts)), begins, int(counts.max(initial=0)) + 1)
     if isinstance(target, SparseRows) or target.ndim == 2:
-        if len(target) == 0 or not isinstance(target, SparseRows) and target.shape[1] == 0:
+        if len(target) == 0 or (not isinstance(target, SparseRows) and target.shape[1] == 0):
             _inputs.fail_target_shape(target)
         zero = np.zeros(1, np.int64)
         return _Layout("single", np.array([len(target) - 1]), zero, zero, len(target))
@@ -236,16 +236,22 @@ def _set_draft(fields: np.ndarray, draft: Any, layout: _Layout, vocab: int, keep
     _set_rows(fields, rows, layout.draft, keep)
 
 
+def _set_sampler(rounds: np.ndarray, layout: _Layout, sampling: Any, mask: Any, bias: Any, keep: list[Any]) -> None:
+    _set_sampling(rounds, sampling, keep)
+    _set_mask(rounds, mask, layout, keep)
+    _set_bias(rounds, bias, keep)
+
+
 def _set_sampling(rounds: np.ndarray, sampling: Any, keep: list[Any]) -> None:
     if sampling is None:
         return
     each = [sampling] if isinstance(sampling, Sampling) else list(sampling)
     for one in each:
         _inputs.check_sampling(one)
-    if len(each) not in (1, len(rounds)) or (len(each) == 1 and not isinstance(sampling, Sampling) and len(rounds) != 1):
+    if not isinstance(sampling, Sampling) and len(each) != len(rounds):
         raise ValueError(f"sampling: expected one for each of {len(rounds)} requests, got {len(each)}")
     table = np.array([(one.temperature, one.top_k, one.top_p, one.min_p) for one in each], SAMPLING)
-    begins = np.arange(len(rounds)) if len(each) > 1 else np.zeros(len(rounds), int)
+    begins = np.zeros(len(rounds), int) if isinstance(sampling, Sampling) else np.arange(len(rounds))
     rounds["sampling"] = _addresses(table, SAMPLING.itemsize * begins, keep)
 
 

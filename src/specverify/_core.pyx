@@ -79,6 +79,26 @@ cdef extern from "_tuning.h" nogil:
 
 cdef extern from *:
     """
+    /* Fields of an object that is known to be an array, without the type test that NumPy's Cython names would add. */
+    #define SV_DATA(array) PyArray_DATA((PyArrayObject *)(array))
+    #define SV_NDIM(array) PyArray_NDIM((PyArrayObject *)(array))
+    #define SV_DIM(array, axis) PyArray_DIM((PyArrayObject *)(array), axis)
+    #define SV_STRIDE(array, axis) PyArray_STRIDE((PyArrayObject *)(array), axis)
+    #define SV_TYPE(array) PyArray_TYPE((PyArrayObject *)(array))
+    #define SV_ITEMSIZE(array) PyArray_ITEMSIZE((PyArrayObject *)(array))
+    #define SV_ISBEHAVED(array) PyArray_ISBEHAVED_RO((PyArrayObject *)(array))
+    """
+    void* data_of "SV_DATA"(object)
+    int ndim_of "SV_NDIM"(object)
+    Py_ssize_t dim_of "SV_DIM"(object, int)
+    Py_ssize_t stride_of "SV_STRIDE"(object, int)
+    int type_of "SV_TYPE"(object)
+    Py_ssize_t itemsize_of "SV_ITEMSIZE"(object)
+    bint is_behaved "SV_ISBEHAVED"(object)
+
+
+cdef extern from *:
+    """
     /* A tuple subclass without instance attributes, filled in place: a tenth of what calling the class costs. */
     static PyObject *sv_pair(PyTypeObject *type, Py_ssize_t first, Py_ssize_t second) {
         PyObject *a = PyLong_FromSsize_t(first), *b = PyLong_FromSsize_t(second);
@@ -134,30 +154,30 @@ def kernels_in_use() -> str:
 
 cdef inline bint are_rows(object rows) noexcept:
     """A float32 or float16 matrix in native order whose rows are contiguous; rows may be any distance apart."""
-    return (np.PyArray_Check(rows) and np.PyArray_NDIM(rows) == 2
-            and (np.PyArray_TYPE(rows) == np.NPY_FLOAT32 or np.PyArray_TYPE(rows) == np.NPY_FLOAT16)
-            and np.PyArray_ISBEHAVED_RO(rows)
-            and (np.PyArray_STRIDE(rows, 1) == np.PyArray_ITEMSIZE(rows) or np.PyArray_DIM(rows, 1) == 1))
+    return (np.PyArray_Check(rows) and ndim_of(rows) == 2
+            and (type_of(rows) == np.NPY_FLOAT32 or type_of(rows) == np.NPY_FLOAT16)
+            and is_behaved(rows)
+            and (stride_of(rows, 1) == itemsize_of(rows) or dim_of(rows, 1) == 1))
 
 
 cdef inline bint is_vector(object vector, int kind) noexcept:
-    return (np.PyArray_Check(vector) and np.PyArray_NDIM(vector) == 1 and np.PyArray_TYPE(vector) == kind
-            and np.PyArray_ISBEHAVED_RO(vector))
+    return (np.PyArray_Check(vector) and ndim_of(vector) == 1 and type_of(vector) == kind
+            and is_behaved(vector))
 
 
 cdef void point_at_dense(object rows, sv_rows* to) noexcept:
     to.kind = SV_DENSE
-    to.dtype = (SV_FLOAT32 if np.PyArray_TYPE(rows) == np.NPY_FLOAT32 else
-                SV_FLOAT16 if np.PyArray_TYPE(rows) == np.NPY_FLOAT16 else SV_BFLOAT16)
-    to.data = np.PyArray_DATA(rows)
-    to.stride = np.PyArray_STRIDE(rows, 0)
+    to.dtype = (SV_FLOAT32 if type_of(rows) == np.NPY_FLOAT32 else
+                SV_FLOAT16 if type_of(rows) == np.NPY_FLOAT16 else SV_BFLOAT16)
+    to.data = data_of(rows)
+    to.stride = stride_of(rows, 0)
 
 
 cdef void point_at_sparse(object rows, sv_rows* to):
     to.kind = SV_SPARSE
-    to.ids = <const int64_t*>np.PyArray_DATA(rows.ids)
-    to.probs = <const float*>np.PyArray_DATA(rows.probs)
-    to.offsets = <const int64_t*>np.PyArray_DATA(rows.offsets)
+    to.ids = <const int64_t*>data_of(rows.ids)
+    to.probs = <const float*>data_of(rows.probs)
+    to.offsets = <const int64_t*>data_of(rows.offsets)
 
 
 cdef object gate_target(object target, sv_round* given):
@@ -168,7 +188,7 @@ cdef object gate_target(object target, sv_round* given):
     else:
         if not are_rows(target):
             target = _inputs.as_float_rows(target, "target", (2,))
-        given.k, given.vocab = np.PyArray_DIM(target, 0) - 1, np.PyArray_DIM(target, 1)
+        given.k, given.vocab = dim_of(target, 0) - 1, dim_of(target, 1)
         point_at_dense(target, &given.target)
     if given.k < 0 or given.vocab < 1:
         _inputs.fail_target_shape(target)
@@ -184,7 +204,7 @@ cdef object gate_draft(object draft, sv_round* given):
         return draft
     if not are_rows(draft):
         draft = _inputs.as_float_rows(draft, "draft", (2,), (given.k, given.vocab))
-    if np.PyArray_DIM(draft, 0) != given.k or np.PyArray_DIM(draft, 1) != given.vocab:
+    if dim_of(draft, 0) != given.k or dim_of(draft, 1) != given.vocab:
         _inputs.fail_draft_shape(draft, given.k, given.vocab)
     point_at_dense(draft, &given.draft)
     return draft
@@ -195,15 +215,15 @@ cdef object gate_tokens(object tokens, sv_round* given, int64_t* stack):
     cdef const char* data
     if not is_vector(tokens, np.NPY_INT64) and not is_vector(tokens, np.NPY_INT32):
         tokens = _inputs.as_tokens(tokens)
-    if np.PyArray_DIM(tokens, 0) != given.k:
+    if dim_of(tokens, 0) != given.k:
         _inputs.fail_length(tokens, "tokens", "K", given.k)
     if given.k > STACK_TOKENS:
         tokens = _inputs.contiguous(tokens, "int64")
-        given.tokens = <const int64_t*>np.PyArray_DATA(tokens)
+        given.tokens = <const int64_t*>data_of(tokens)
         return tokens
-    data = <const char*>np.PyArray_DATA(tokens)
-    stride = np.PyArray_STRIDE(tokens, 0)
-    if np.PyArray_TYPE(tokens) == np.NPY_INT32:
+    data = <const char*>data_of(tokens)
+    stride = stride_of(tokens, 0)
+    if type_of(tokens) == np.NPY_INT32:
         for i in range(given.k):
             stack[i] = (<const int32_t*>(data + i * stride))[0]
     else:
@@ -218,14 +238,14 @@ cdef object gate_uniforms(object uniforms, sv_round* given, double* stack):
     cdef const char* data
     if not is_vector(uniforms, np.NPY_FLOAT64):
         uniforms = _inputs.as_uniforms(uniforms)
-    if np.PyArray_DIM(uniforms, 0) != given.k + 1:
+    if dim_of(uniforms, 0) != given.k + 1:
         _inputs.fail_length(uniforms, "uniforms", "K + 1", given.k + 1)
     if given.k > STACK_TOKENS:
         uniforms = _inputs.contiguous(uniforms, "float64")
-        given.uniforms = <const double*>np.PyArray_DATA(uniforms)
+        given.uniforms = <const double*>data_of(uniforms)
         return uniforms
-    data = <const char*>np.PyArray_DATA(uniforms)
-    stride = np.PyArray_STRIDE(uniforms, 0)
+    data = <const char*>data_of(uniforms)
+    stride = stride_of(uniforms, 0)
     for i in range(given.k + 1):
         stack[i] = (<const double*>(data + i * stride))[0]
     given.uniforms = stack
@@ -242,11 +262,11 @@ cdef object gate_sampling(dict options, sv_round* given, sv_sampling* sampling):
         given.sampling = sampling
     if mask is not None:
         mask = _inputs.as_mask(mask, (given.k + 1, (given.vocab + 31) // 32))
-        given.mask = <const uint32_t*>np.PyArray_DATA(mask)
-        given.mask_stride = np.PyArray_STRIDE(mask, 0)
+        given.mask = <const uint32_t*>data_of(mask)
+        given.mask_stride = stride_of(mask, 0)
     if bias is not None:
         bias = _inputs.as_bias(bias, 1, given.vocab).reshape(-1)
-        given.bias = <const float*>np.PyArray_DATA(bias)
+        given.bias = <const float*>data_of(bias)
     return mask, bias
 
 
@@ -328,15 +348,15 @@ cdef round_rule rule_named(str rule) except NULL:
 
 
 cdef sv_round* round_records(rounds) except? NULL:
-    if np.PyArray_ITEMSIZE(rounds) != sizeof(sv_round) or not np.PyArray_ISBEHAVED_RO(rounds):
-        raise ValueError(f"expected records of {sizeof(sv_round)} bytes, got {np.PyArray_ITEMSIZE(rounds)}")
-    return <sv_round*>np.PyArray_DATA(rounds)
+    if itemsize_of(rounds) != sizeof(sv_round) or not is_behaved(rounds):
+        raise ValueError(f"expected records of {sizeof(sv_round)} bytes, got {itemsize_of(rounds)}")
+    return <sv_round*>data_of(rounds)
 
 
 cdef sv_verdict* verdict_records(verdicts) except? NULL:
-    if np.PyArray_ITEMSIZE(verdicts) != sizeof(sv_verdict) or not np.PyArray_ISBEHAVED_RO(verdicts):
-        raise ValueError(f"expected records of {sizeof(sv_verdict)} bytes, got {np.PyArray_ITEMSIZE(verdicts)}")
-    return <sv_verdict*>np.PyArray_DATA(verdicts)
+    if itemsize_of(verdicts) != sizeof(sv_verdict) or not is_behaved(verdicts):
+        raise ValueError(f"expected records of {sizeof(sv_verdict)} bytes, got {itemsize_of(verdicts)}")
+    return <sv_verdict*>data_of(verdicts)
 
 
 def run_rounds(str rule, rounds, verdicts, Queue queue not None) -> None:
@@ -358,7 +378,7 @@ cdef object written_row(const sv_round* given, const sv_rows* rows, Py_ssize_t w
     cdef row_view view
     cdef Py_ssize_t start, length, i
     row = np.PyArray_ZEROS(1, <np.npy_intp*>&given.vocab, np.NPY_FLOAT32, 0)
-    cdef float* to = <float*>np.PyArray_DATA(row)
+    cdef float* to = <float*>data_of(row)
     if rows.kind == SV_SPARSE:
         for i in range(rows.offsets[where], rows.offsets[where + 1]):
             to[rows.ids[i]] = rows.probs[i]
@@ -402,7 +422,7 @@ def write_probabilities(rounds, verdicts, out) -> None:
     cdef sv_verdict* verdict = verdict_records(verdicts)
     cdef Py_ssize_t b, i, start, length
     cdef const float* weights
-    cdef float* to = <float*>np.PyArray_DATA(out)
+    cdef float* to = <float*>data_of(out)
     cdef double total
     for b in range(len(rounds)):
         verdict[b].status, verdict[b].where = SV_OK, 0

@@ -93,7 +93,7 @@ def as_lengths(lengths: Any, size: int, longest: int) -> np.ndarray:
     if lengths is None:
         return np.full(size, longest, np.int64)
     array = np.asarray(lengths)
-    if array.shape != (size,) or array.size and array.dtype.kind not in "iu":
+    if array.shape != (size,) or (array.size and array.dtype.kind not in "iu"):
         raise ValueError(f"lengths: expected {size} integers, got shape {array.shape} of dtype {array.dtype}")
     if array.size and not (array.min() >= 0 and array.max() <= longest):
         bad = _first((array < 0) | (array > longest))

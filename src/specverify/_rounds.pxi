@@ -90,6 +90,8 @@ cdef double mass_of(const sv_kernels* kernels, workspace* work, const sv_round* 
     """Mass of an open row; where rows are trusted 1, if the entry that was looked up is a probability."""
     if given.normalized:
         return 1.0 if 0.0 <= entry < INFINITY else -1.0
+    if row.form == PLAIN:
+        return kernels.mass(<const float*>row.data, given.vocab, work.sums)
     return sum_of(kernels, work, row, given.vocab)
 
 

@@ -78,7 +78,9 @@ def _sorted_row(i: int, ids: Any, probs: Any) -> tuple[np.ndarray, np.ndarray]:
     ids = np.asarray(ids)
     probs = np.asarray(probs)
     if ids.ndim != 1 or ids.shape != probs.shape:
-        raise ValueError(f"SparseRows: row {i}: expected ids and probs of one length, got {ids.shape} and {probs.shape}")
+        raise ValueError(
+            f"SparseRows: row {i}: expected ids and probs of one length, got {ids.shape} and {probs.shape}"
+        )
     if ids.size and ids.dtype.kind not in "iu":
         raise TypeError(f"SparseRows: row {i}: expected integer ids, got dtype {ids.dtype}")
     if probs.size and probs.dtype.kind not in "fiu":

@@ -193,9 +193,9 @@ def verify_block(
     Notes
     -----
     With ``path[0] = 1`` and ``path[i] = min(1, path[i - 1] * p(x) / q(x))``, the prefix of i tokens is accepted iff
-    ``uniforms[i - 1] * (S + 1 - path[i]) < S`` for S the sum of ``max(0, path[i] * p - q)`` over the rows behind it, all
-    K tokens iff ``uniforms[K - 1] < path[K]``. What follows is drawn from ``max(0, path[i] * p - q)``, or from row K. A
-    prefix with ``uniforms[i - 1] >= path[i]`` is skipped without reading a row.
+    ``uniforms[i - 1] * (S + 1 - path[i]) < S`` for S the sum of ``max(0, path[i] * p - q)`` over the rows behind it,
+    all K tokens iff ``uniforms[K - 1] < path[K]``. What follows is drawn from ``max(0, path[i] * p - q)``, or from row
+    K. A prefix with ``uniforms[i - 1] >= path[i]`` is skipped without reading a row.
 
     References
     ----------

@@ -124,13 +124,15 @@ def _draw_residual(
 class _Rows:
     """Target and draft of one round as dense float64 rows with their masses, checked when they are visited."""
 
-    def __init__(self, target: Any, draft: Any, tokens: Any, normalized: bool, sampling: Any, mask: Any, bias: Any):
+    def __init__(
+        self, target: Any, draft: Any, tokens: Any, normalized: bool, sampling: Any, mask: Any, bias: Any
+    ) -> None:
         vocab = target.vocab_size if hasattr(target, "vocab_size") else np.asarray(target).shape[1]
         self.k = len(target) - 1
         self.tokens = _tokens(tokens, self.k, vocab)
         self.is_certain = draft is None
         self._normalized = normalized
-        self._read = lambda rows, i: self._row(rows, i, vocab, sampling, mask, bias)
+        self._vocab, self._sampling, self._mask, self._bias = vocab, sampling, mask, bias
         self._target, self._draft = target, draft
         if draft is not None and len(draft) != self.k:
             raise ValueError("draft: expected K rows")
@@ -160,16 +162,15 @@ class _Rows:
             return row, 1.0
         return row, _mass(row)
 
-    @staticmethod
-    def _row(rows: Any, i: int, vocab: int, sampling: Any, mask: Any, bias: Any) -> np.ndarray:
-        if hasattr(rows, "offsets"):
-            row = np.zeros(vocab, np.float32)
+    def _read(self, rows: Any, i: int) -> np.ndarray:
+        if hasattr(rows, "offsets"):  # sparse
+            row = np.zeros(self._vocab, np.float32)
             listed = slice(rows.offsets[i], rows.offsets[i + 1])
             row[rows.ids[listed]] = rows.probs[listed]
             return row
-        if sampling is None:
+        if self._sampling is None:
             return np.asarray(rows[i]).astype(np.float32)
-        return weights(rows[i], sampling, None if mask is None else mask[i], bias)
+        return weights(rows[i], self._sampling, None if self._mask is None else self._mask[i], self._bias)
 
 
 def _tokens(tokens: Any, k: int, vocab: int) -> list[int]:

@@ -83,7 +83,7 @@ def check(
     True
     >>> from specverify import mutants
     >>> print(check(mutants.MUTANTS["accept_on_equality"], layers=["edge cases"]))
-    FAIL edge cases: 1 of 21 wrong, first: zero probability at u = 0: (1, 0) instead of (0, 2)
+    FAIL edge cases: 3 of 21 wrong, first: zero probability at u = 0: (1, 0) instead of (0, 2)
     FAIL
     """
     subject = Subject(verifier, takes_uniforms, certain_drafts, greedy, tolerance, rounds, seed, fail_fast)

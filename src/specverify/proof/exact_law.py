@@ -272,11 +272,11 @@ def round_law(
     --------
     >>> import specverify
     >>> from specverify.simulate import MarkovModel
-    >>> target = MarkovModel([[0.5, 0.5], [0.25, 0.75]])
+    >>> target = MarkovModel([[0.375, 0.625], [0.25, 0.75]])
     >>> draft = MarkovModel([[0.75, 0.25], [0.5, 0.5]])
     >>> law = round_law(specverify.verify_sampled, target, draft, k=2)
-    >>> law.emitted[0, 0, 1], law.target[0, 0, 1], law.total_variation
-    (Fraction(1, 8), Fraction(1, 8), 0.0)
+    >>> law.emitted[1, 0, 1], law.target[1, 0, 1], law.total_variation
+    (Fraction(25, 256), Fraction(25, 256), 0.0)
     """
     emitted: dict[tuple[int, ...], Fraction] = defaultdict(Fraction)
     rng = np.random.default_rng(seed)

@@ -36,7 +36,13 @@ __all__ = [
 
 
 def get_include() -> str:
-    """Name the folder to pass to a C, C++ or Cython compiler for ``#include <specverify/kernels.h>``."""
+    """Name the folder to pass to a C, C++ or Cython compiler for ``#include <specverify/kernels.h>``.
+
+    Returns
+    -------
+    str
+        An absolute path, for ``-I``.
+    """
     package = _Path(__file__).parent
     installed = package / "include"
     return str(installed if installed.is_dir() else package.parents[1] / "include")  # the latter in a source tree

@@ -21,7 +21,13 @@ _MODULES = {
 
 
 def available_isas() -> tuple[str, ...]:
-    """Name the variants that this build has and this CPU runs, the preferred one first."""
+    """Name the variants that this build has and this CPU runs, the preferred one first.
+
+    Returns
+    -------
+    tuple of str
+        What ``SPECVERIFY_ISA`` may be set to. The last one is always ``"generic"``.
+    """
     return tuple(
         isa
         for isa, module in _MODULES.items()
@@ -30,7 +36,13 @@ def available_isas() -> tuple[str, ...]:
 
 
 def active_isa() -> str:
-    """Name the variant in use: ``"generic"``, ``"x86-64-v3"`` or ``"cortex-a76"``."""
+    """Name the variant in use, which changes speed and never a result.
+
+    Returns
+    -------
+    str
+        ``"generic"``, ``"x86-64-v3"`` or ``"cortex-a76"``.
+    """
     return _core.kernels_in_use()
 
 

@@ -166,7 +166,7 @@ def _rounds(
     shape = (len(rounds), layout.width - 1) if padded else (layout.flat(0),)
     begins = order * (layout.width - 1) if padded else layout.draft
     rounds["tokens"] = _addresses(_inputs.as_token_array(tokens, shape), 8 * begins, keep)
-    if rule in ("token", "block"):
+    if rule != "greedy":
         shape = (len(rounds), layout.width) if padded else (layout.flat(1),)
         begins = order * layout.width if padded else layout.target
         rounds["uniforms"] = _addresses(_inputs.as_uniform_array(uniforms, shape), 8 * begins, keep)

@@ -407,7 +407,7 @@ cdef explain_round(const sv_round* given, const sv_verdict* verdict, str request
     else:
         row = written_row(given, &given.draft, verdict.where)
     _inputs.fail_request(request, verdict.status, verdict.where, number, row, given.vocab,
-                         "scores" if given.uniforms == NULL else "logits" if given.sampling != NULL else "probabilities")
+                         "logits" if given.sampling != NULL else "scores" if given.uniforms == NULL else "probabilities")
 
 
 def explain(rounds, verdicts, Py_ssize_t b, str request) -> None:

@@ -344,7 +344,7 @@ def plot(document, path):
                 axes.plot([row[key] for row in rows], [time(row["us"]) for row in rows], style, label=name)
             axes.set(title=f"{kind}, {title}", xlabel=label, yscale="log", xticks=[row[key] for row in rows])
             axes.tick_params(axis="x", labelsize=8)
-            axes.grid(True, which="both", alpha=0.3)
+            axes.grid(True, alpha=0.3)
         line[0].set_ylabel("µs a round")
     panels[0][0].legend()
     figure.suptitle(f"All accepted, rows in cache: {document['machine']['cpu']}")

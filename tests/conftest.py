@@ -7,14 +7,12 @@ import specverify
 from specverify import _isa
 
 # Derandomised, so that a run says the same on every machine; no deadline, because no test here is about time.
-settings.register_profile("specverify", deadline=None, derandomize=True, max_examples=100)
+settings.register_profile("specverify", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("specverify")
 
 
 def pytest_configure(config):
-    config.addinivalue_line(
-        "markers", "spawns: starts an interpreter or a compiler; left out under sanitizers and emulation"
-    )
+    config.addinivalue_line("markers", "spawns: starts an interpreter or a compiler; left out under sanitizers")
 
 
 @pytest.fixture(params=specverify.available_isas())

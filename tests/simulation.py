@@ -61,11 +61,15 @@ def run_rounds(verifier: Callable, experiment: Experiment, last: np.ndarray, rng
             point = rng.random(len(last))[:, None]
             before.append((cumulative[before[-1]] <= point).sum(1).clip(max=len(draft) - 1))
     states = np.column_stack(before)  # the token before each position: last, x[0], ..., x[K - 1]
+    # Indexing rows costs more than verifying them, so each of the V ** (K + 1) paths is laid out once.
+    vocab = len(target)
     target_rows, draft_rows = target.astype(np.float32), draft.astype(np.float32)
-    verdicts = [
-        verifier(target_rows[path], None if deterministic else draft_rows[path[:-1]], path[1:], u)
-        for path, u in zip(states, uniforms, strict=True)
+    rounds = [
+        (target_rows[path], None if deterministic else draft_rows[path[:-1]], path[1:])
+        for path in map(np.array, itertools.product(range(vocab), repeat=k + 1))
     ]
+    codes = states @ vocab ** np.arange(k + 1)[::-1]
+    verdicts = [verifier(*rounds[code], u) for code, u in zip(codes.tolist(), uniforms, strict=True)]
     return states[:, 1:], np.array(verdicts).reshape(-1, 2)
 
 

@@ -1,4 +1,4 @@
-/* The header without Python.h, in C and in C++. See test_header.py. */
+/* Compiled, as C and as C++, to see that the header needs no Python.h. See test_header.py. */
 #include <specverify/kernels.h>
 
 int main(void) {

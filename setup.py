@@ -9,7 +9,7 @@ import sysconfig
 
 import numpy
 from Cython.Build import cythonize
-from setuptools import Extension, setup
+from setuptools import Extension, find_packages, setup
 
 # -ffp-contract=off: a fused multiply-add rounds differently, and the same inputs must give the same tokens everywhere.
 # No -ffast-math in any form, no -march=native.
@@ -75,6 +75,9 @@ extensions = [
 ]
 
 setup(
+    # The C header, which has its place at the top of the tree, is installed inside the package.
+    packages=[*find_packages("src"), "specverify.include.specverify"],
+    package_dir={"": "src", "specverify.include.specverify": "include/specverify"},
     ext_modules=cythonize(
         extensions,
         compiler_directives={

@@ -152,6 +152,16 @@ def kernels_in_use() -> str:
 
 # --- one round; documented in verify.py -----------------------------------------------------------------------------
 
+cdef object as_view(object value):
+    """The array that a tensor shares its memory with, or the value itself, of which _inputs then makes what it can."""
+    if np.PyArray_Check(value) or isinstance(value, (list, tuple)) or type(value) is SparseRows:
+        return value
+    try:
+        return value.numpy()
+    except Exception:
+        return value
+
+
 cdef inline bint are_rows(object rows) noexcept:
     """A float32 or float16 matrix in native order whose rows are contiguous; rows may be any distance apart."""
     return (np.PyArray_Check(rows) and ndim_of(rows) == 2
@@ -196,8 +206,6 @@ cdef object gate_target(object target, sv_round* given):
 
 
 cdef object gate_draft(object draft, sv_round* given):
-    if draft is None:
-        return None
     if type(draft) is SparseRows:
         _inputs.check_sparse_draft(draft, given.k, given.vocab)
         point_at_sparse(draft, &given.draft)
@@ -287,13 +295,15 @@ cdef verify_one(round_rule rule, target, draft, tokens, uniforms, bint normalize
     cdef double uniform_stack[STACK_TOKENS + 1]
     if options and not options.keys() <= SINGLE_OPTIONS:
         return None
+    target = as_view(target)
     if not are_rows(target) and _inputs.is_batch(target):
         return None
     target = gate_target(target, &given)
-    draft = gate_draft(draft, &given)
-    tokens = gate_tokens(tokens, &given, token_stack)
+    if draft is not None:
+        draft = gate_draft(as_view(draft), &given)
+    tokens = gate_tokens(as_view(tokens), &given, token_stack)
     if rule != verify_greedy_round:
-        uniforms = gate_uniforms(uniforms, &given, uniform_stack)
+        uniforms = gate_uniforms(as_view(uniforms), &given, uniform_stack)
     given.normalized = normalized
     if options:
         options = dict(options, kept=gate_sampling(options, &given, &sampling))

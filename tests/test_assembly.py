@@ -29,6 +29,13 @@ CONVERT = r"cvtps2pd|fcvtl2?"
 MAXIMUM = r"pmax[us]d|pcmpgtd|[us]max|cmhi|cmgt|cmhs|cmge"
 MINIMUM = r"pmin[us]d|pcmpgtd|[us]min|cmhi|cmgt|cmhs|cmge"
 EQUALITY = r"pcmpeqd|cmeq|cmtst"
+ADD_SINGLE = r"addps|fadd"
+SUBTRACT_SINGLE = r"subps|fsub"
+MULTIPLY_SINGLE = r"mulps|fmul"
+COMPARE_SINGLE = r"cmp\w*ps|fcm(ge|gt|eq|le|lt)"
+SHIFT = r"p(sll|sra)[dw]|punpck[lh]wd|[us]?sh(l|r|ll)2?"  # a zero beside 16 bits is a shift too
+AND = r"p?and(ps|d|n|nps)?|pblendvb|blendvps|bsl|bit|bif"  # or a selection
+EXCLUSIVE_OR = r"pxor|xorps|eor"
 
 EXPECTED = {
     "whole_mass": [ADD, CONVERT],
@@ -38,6 +45,14 @@ EXPECTED = {
     "tops": [MAXIMUM],
     "holds": [EQUALITY],
     "lowest_bits": [MINIMUM],
+    "copy": [ADD_SINGLE],
+    "widen_float16": [ADD_SINGLE, MULTIPLY_SINGLE, SHIFT],
+    "widen_bfloat16": [ADD_SINGLE, SHIFT],
+    "add_bias": [ADD_SINGLE],
+    "apply_mask": [AND],
+    "weigh": [ADD_SINGLE, MULTIPLY_SINGLE, SUBTRACT_SINGLE, SHIFT, COMPARE_SINGLE],
+    "keep": [COMPARE_SINGLE, AND],
+    "top_key": [SHIFT, EXCLUSIVE_OR, MAXIMUM],
 }
 # What may be left in a loop: counters, pointers, the jump.
 MOST_OTHERS = 6

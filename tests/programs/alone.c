@@ -5,6 +5,7 @@ int main(void) {
     sv_round given;
     sv_verdict verdict;
     sv_kernels kernels;
-    (void)given, (void)verdict, (void)kernels;
-    return sv_block(9) != SV_BLOCK || sv_block(SV_BLOCK * SV_MAX_BLOCKS + 1) != 2 * SV_BLOCK;
+    sv_sampling sampling;
+    (void)given, (void)verdict, (void)kernels, (void)sampling;
+    return sv_group(9) != SV_BLOCK || sv_group(SV_BLOCK * SV_MAX_GROUPS + 1) != 2 * SV_BLOCK;
 }

@@ -9,32 +9,47 @@ static const sv_api *api;
 typedef struct {
     sv_round round;
     sv_verdict verdict;
-    int greedy;
+    int rule;
 } job;
+
+enum { TOKEN, BLOCK, GREEDY };
 
 static void *work(void *argument) {
     job *own = argument;
-    (own->greedy ? api->verify_greedy : api->verify_sampled)(api->kernels, &own->round, &own->verdict);
+    (own->rule == GREEDY  ? api->verify_greedy
+     : own->rule == BLOCK ? api->verify_block
+                          : api->verify_sampled)(api->kernels, &own->round, &own->verdict);
     return NULL;
 }
 
-/* run(target, draft or None, tokens, uniforms, k, vocab, normalized, greedy) -> (n_accepted, next_token, status, where)
-   Buffers: contiguous float32, float32, int64, float64. */
+static sv_rows dense(const void *data, ptrdiff_t vocab) {
+    sv_rows rows = {0};
+    rows.kind = data ? SV_DENSE : SV_CERTAIN;
+    rows.dtype = SV_FLOAT32;
+    rows.data = data;
+    rows.stride = vocab * (ptrdiff_t)sizeof(float);
+    return rows;
+}
+
+/* run(target, draft or None, tokens, uniforms, k, vocab, normalized, rule, temperature or -1)
+   -> (n_accepted, next_token, status, where)
+   Buffers: contiguous float32, float32, int64, float64. With a temperature rows are logits, filtered by top-p 0.9. */
 static PyObject *run(PyObject *self, PyObject *args) {
     Py_buffer target, draft, tokens, uniforms;
     job own = {0};
+    sv_sampling sampling = {0.0, 0, 0.9, 0.0};
     pthread_t thread;
     int failed;
     (void)self;
     memset(&draft, 0, sizeof draft);
-    if (!PyArg_ParseTuple(args, "y*z*y*y*nnpp", &target, &draft, &tokens, &uniforms, &own.round.k, &own.round.vocab,
-                          &own.round.normalized, &own.greedy))
+    if (!PyArg_ParseTuple(args, "y*z*y*y*nnpid", &target, &draft, &tokens, &uniforms, &own.round.k, &own.round.vocab,
+                          &own.round.normalized, &own.rule, &sampling.temperature))
         return NULL;
-    own.round.target = target.buf;
-    own.round.draft = draft.buf;
+    own.round.target = dense(target.buf, own.round.vocab);
+    own.round.draft = dense(draft.buf, own.round.vocab);
     own.round.tokens = tokens.buf;
     own.round.uniforms = uniforms.buf;
-    own.round.target_stride = own.round.draft_stride = own.round.vocab * (ptrdiff_t)sizeof(float);
+    own.round.sampling = sampling.temperature < 0.0 ? NULL : &sampling;
 
     Py_BEGIN_ALLOW_THREADS
     failed = pthread_create(&thread, NULL, work, &own) || pthread_join(thread, NULL);

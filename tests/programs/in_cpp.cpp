@@ -10,19 +10,29 @@
 static const sv_api *api;
 
 struct Measured {
-    double mass, residual, trusted, piece;
+    double mass, residual, piece;
     ptrdiff_t argmax;
+    std::vector<float> weights;
+    int32_t top;
 };
 
 static Measured measure(const float *target, const float *draft, double scale, ptrdiff_t n) {
-    std::vector<double> sums(SV_MAX_BLOCKS);
+    std::vector<double> sums(SV_MAX_GROUPS);
+    std::vector<float> weights(n);
+    int32_t top;
     const sv_kernels *kernels = api->kernels;
-    return {kernels->mass(target, n, sums.data()), kernels->residual_mass(target, draft, scale, n, sums.data()),
-            kernels->trusted_residual_mass(target, draft, n, sums.data()),
-            kernels->piece_mass(target, n < SV_PIECE ? n : SV_PIECE), kernels->argmax(target, n)};
+    kernels->group_tops(target, n, n, &top);
+    kernels->weigh(target, n, 1.5f, static_cast<float>(scale), weights.data());
+    return {kernels->mass(target, n, sums.data()),
+            kernels->residual_mass(target, draft, scale, n, sums.data()),
+            kernels->piece_mass(target, n < SV_PIECE ? n : SV_PIECE),
+            kernels->argmax(target, n),
+            weights,
+            top};
 }
 
-// run(target, draft, scale) -> (isa, mass, residual mass, the same with scale 1, mass of the first piece, argmax)
+// run(target, draft, scale) -> (isa, mass, residual mass, mass of the first piece, argmax,
+//                               weights 2^((target - 1.5) * scale) as bytes, key of the largest entry)
 static PyObject *run(PyObject *, PyObject *args) {
     Py_buffer target, draft;
     double scale;
@@ -37,7 +47,9 @@ static PyObject *run(PyObject *, PyObject *args) {
     PyBuffer_Release(&target);
     PyBuffer_Release(&draft);
     const std::string isa = api->kernels->isa;
-    return Py_BuildValue("sddddn", isa.c_str(), found.mass, found.residual, found.trusted, found.piece, found.argmax);
+    return Py_BuildValue("sdddny#i", isa.c_str(), found.mass, found.residual, found.piece, found.argmax,
+                         reinterpret_cast<const char *>(found.weights.data()),
+                         static_cast<Py_ssize_t>(found.weights.size() * sizeof(float)), static_cast<int>(found.top));
 }
 
 static PyMethodDef methods[] = {{"run", run, METH_VARARGS, nullptr}, {nullptr, nullptr, 0, nullptr}};

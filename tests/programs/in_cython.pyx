@@ -2,16 +2,20 @@
 # A Cython module that verifies inside a nogil block. See test_header.py.
 
 from libc.stdint cimport int64_t
+from libc.string cimport memset
 
 cdef extern from "specverify/kernels.h" nogil:
     ctypedef struct sv_kernels:
         pass
+    enum: SV_DENSE
+    ctypedef struct sv_rows:
+        int kind
+        const void* data
+        Py_ssize_t stride
     ctypedef struct sv_round:
-        const float* target
-        const float* draft
+        sv_rows target, draft
         const int64_t* tokens
         const double* uniforms
-        Py_ssize_t target_stride, draft_stride
         Py_ssize_t k, vocab
         int normalized
     ctypedef struct sv_verdict:
@@ -30,11 +34,13 @@ def run(const float[:, ::1] target, const float[:, ::1] draft, const int64_t[::1
     cdef sv_round given
     cdef sv_verdict verdict
     with nogil:
-        given.target = &target[0, 0]
-        given.draft = &draft[0, 0]
+        memset(&given, 0, sizeof(given))         # float32, probabilities, no more than is set here
+        given.target.kind = given.draft.kind = SV_DENSE
+        given.target.data = &target[0, 0]
+        given.draft.data = &draft[0, 0]
         given.tokens = &tokens[0]
         given.uniforms = &uniforms[0]
-        given.target_stride = given.draft_stride = target.shape[1] * sizeof(float)
+        given.target.stride = given.draft.stride = target.shape[1] * sizeof(float)
         given.k = tokens.shape[0]
         given.vocab = target.shape[1]
         given.normalized = False

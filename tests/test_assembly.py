@@ -52,7 +52,7 @@ EXPECTED = {
     "apply_mask": [AND],
     "weigh": [ADD_SINGLE, MULTIPLY_SINGLE, SUBTRACT_SINGLE, SHIFT, COMPARE_SINGLE],
     "keep": [COMPARE_SINGLE, AND],
-    "top_key": [SHIFT, EXCLUSIVE_OR, MAXIMUM],
+    "top_key": [EXCLUSIVE_OR, MAXIMUM],
 }
 # What may be left in a loop: counters, pointers, the jump.
 MOST_OTHERS = 6

@@ -1,10 +1,11 @@
 """The same bits everywhere: every variant reproduces the golden file of the reference, to the last bit.
 
-The file is read, not made, here: an x86-64 machine and an emulated Raspberry Pi check against the same text. How the
-inputs are made is in golden_rounds.py; tools/make_golden.py writes the file.
+The files are read, not made, here: an x86-64 machine and an emulated Raspberry Pi check against the same text. How the
+inputs are made is in golden_rounds.py and golden_samplers.py; tools/make_golden.py writes the files.
 """
 
 import golden_rounds
+import golden_samplers
 import numpy as np
 import pytest
 
@@ -12,6 +13,7 @@ import specverify
 from specverify import _core, _isa, reference
 
 EXPECTED = golden_rounds.FILE.read_text().splitlines()
+EXPECTED_SAMPLERS = golden_samplers.FILE.read_text().splitlines()
 
 
 def kernel_line(given: golden_rounds.Round) -> str:
@@ -45,6 +47,59 @@ def test_every_variant_reproduces_the_golden_rounds(isa: str, lines: dict[str, l
     assert different == []
 
 
+def sampler_line(given: golden_samplers.Round) -> str:
+    def sampling(settings):
+        return specverify.Sampling(settings.temperature, settings.top_k, settings.top_p, settings.min_p)
+
+    return golden_samplers.result_line(given, specverify, specverify.SparseRows, sampling, specverify.probabilities)
+
+
+@pytest.fixture(scope="module")
+def sampler_lines() -> dict[str, list[str]]:
+    """As `lines`, for what is not plain probabilities."""
+    got: dict[str, list[str]] = {isa: [] for isa in specverify.available_isas()}
+    for given in golden_samplers.rounds():
+        for isa, mine in got.items():
+            with _isa.using(isa):
+                mine.append(sampler_line(given))
+    return got
+
+
+@pytest.mark.parametrize("isa", specverify.available_isas())
+def test_every_variant_reproduces_the_golden_samplers(isa: str, sampler_lines: dict[str, list[str]]) -> None:
+    different = [(want, got) for want, got in zip(EXPECTED_SAMPLERS, sampler_lines[isa], strict=True) if want != got]
+    assert different == []
+
+
+def test_the_golden_samplers_reach_every_branch() -> None:
+    accepted = [int(line.split()[1]) for line in EXPECTED_SAMPLERS]
+    assert len(EXPECTED_SAMPLERS) == sum(golden_samplers.ROUNDS.values()) > 900
+    assert all(accepted.count(n) >= 10 for n in (0, 1, 2, 3, 4))
+    assert len({line.split()[3] for line in EXPECTED_SAMPLERS}) > 400
+    given = list(golden_samplers.rounds(largest=300))
+    assert all(
+        sum(fact) > 40
+        for fact in zip(
+            *(
+                (
+                    one.block,
+                    one.draft is None,
+                    isinstance(one.draft, tuple),
+                    one.mask is not None,
+                    one.bias is not None,
+                    one.sampling is not None and one.sampling.temperature == 0,
+                    one.sampling is not None and one.sampling.top_k > 0,
+                    one.sampling is not None and one.sampling.top_p < 1,
+                    one.sampling is not None and one.sampling.min_p > 0,
+                    one.target.dtype == np.float16,
+                )
+                for one in given
+            ),
+            strict=True,
+        )
+    )
+
+
 def test_the_golden_rounds_reach_every_branch() -> None:
     """A file in which nothing is rejected, or nothing is accepted, would prove little."""
     accepted = [int(line.split()[1]) for line in EXPECTED]
@@ -58,6 +113,8 @@ def test_the_reference_still_makes_the_golden_file() -> None:
     """On every 17th round, up to rows of 4097."""
     for given in golden_rounds.rounds(largest=4097, every=17):
         assert golden_rounds.reference_line(given, reference) == EXPECTED[given.number]
+    for given in golden_samplers.rounds(largest=4097, every=17):
+        assert golden_samplers.reference_line(given, reference) == EXPECTED_SAMPLERS[given.number]
 
 
 @pytest.mark.parametrize("isa", specverify.available_isas())

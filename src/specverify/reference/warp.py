@@ -107,12 +107,12 @@ def nucleus(z: np.ndarray, w: np.ndarray, kept: np.ndarray, top_p: float) -> np.
     return above
 
 
-def sample(logits: Any, uniform: float, sampling: Any, mask: Any = None, bias: Any = None) -> int:
+def sample(logits: Any, uniform: float, sampling: Any, *, mask: Any = None, bias: Any = None) -> int:
     """Draw one token."""
     return draw(weights(logits, sampling, mask, bias).astype(np.float64), uniform)
 
 
-def probabilities(logits: Any, sampling: Any, mask: Any = None, bias: Any = None) -> np.ndarray:
+def probabilities(logits: Any, sampling: Any, *, mask: Any = None, bias: Any = None) -> np.ndarray:
     """Give the float32 probabilities of one row of logits."""
     w = weights(logits, sampling, mask, bias).astype(np.float64)
     return (w / row_sum(w)).astype(F)

@@ -25,6 +25,7 @@ __all__ = [
     "expected_speedup",
     "generate_speculative",
     "generate_target_only",
+    "law_of_accepted_length",
     "random_markov",
     "rules",
     "sample",
@@ -173,6 +174,44 @@ class Trace:
     def tokens_per_step(self) -> float:
         """Emitted tokens per round, between 1 and k + 1: tokens per target pass."""
         return len(self.tokens) / self.steps if self.steps else 0.0
+
+
+def law_of_accepted_length(target: MarkovModel, draft: MarkovModel, k: int) -> NDArray[np.float64]:
+    """Give the exact law of the accepted length of a round, over all drafts, behind each possible last token.
+
+    Parameters
+    ----------
+    target, draft : MarkovModel
+        Models of the same vocabulary.
+    k : int
+        Drafted tokens.
+
+    Returns
+    -------
+    ndarray of float64, shape [V, k + 1]
+        Row s: probability of accepting 0, 1, ..., k tokens behind token s.
+
+    Notes
+    -----
+    For rows that depend on the text, P(accepted >= i) is the sum over all drafts x of the products of
+    min(target, draft)(x_j | x_1 ... x_{j-1}). In a Markov model that is a product of matrices: with
+    ``M[s, x] = min(target, draft)(x | s)``, it is entry s of ``M**i @ 1``. It is not the product of acceptance rates,
+    since an accepted token is not any token: what it leads to may be easier or harder to draft.
+
+    Examples
+    --------
+    >>> target = MarkovModel([[0.5, 0.5], [1.0, 0.0]])
+    >>> draft = MarkovModel([[1.0, 0.0], [1.0, 0.0]])
+    >>> law_of_accepted_length(target, draft, 2).tolist()
+    [[0.5, 0.25, 0.25], [0.0, 0.5, 0.5]]
+    """
+    rows = [model.next_dist([s]).astype(np.float64) for model in (target, draft) for s in range(target.vocab_size)]
+    laws = np.array([row / row.sum() for row in rows]).reshape(2, target.vocab_size, -1)
+    overlap = laws.min(axis=0)
+    at_least = [np.ones(target.vocab_size)]
+    for _ in range(k):
+        at_least.append(overlap @ at_least[-1])
+    return -np.diff(np.array([*at_least, np.zeros(target.vocab_size)]), axis=0).T
 
 
 def rules() -> dict[str, Callable[..., tuple[int, int]]]:

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _isa, conformance, mutants, proof, simulate
+from ._work import Progress, ignore, run_all
 from .verify import verify_greedy, verify_sampled
-
-Progress = Callable[[int, int], None]
 
 LARGEST = 64
 LARGE = 4096
@@ -27,6 +26,7 @@ BAR_ROUND = 1e-14
 BAR_CLOSED_FORM = 1e-12
 _PIECE = 100  # pairs in one piece of work: a fifth of a second
 _SPOT_CHECKS = 2
+_ROUNDS = tuple((vocab, k, zeros) for vocab in (2, 3, 4) for k in (0, 1, 2, 3) for zeros in (0.0, 0.4))
 
 KINDS = (
     "sparse", "dense", "zeros", "ties", "one-hot draft", "one-hot target", "disjoint", "equal", "subnormal",
@@ -167,7 +167,7 @@ def certify(
     seed: int = 0,
     isas: Sequence[str] | None = None,
     executor: concurrent.futures.Executor | None = None,
-    progress: Progress = lambda done, total: None,
+    progress: Progress = ignore,
 ) -> list[Finding]:
     """Certify this build.
 
@@ -201,20 +201,7 @@ def certify(
         work += [("large", isa, seed), ("round", isa, seed), ("contract", isa)]
     work += [("mutant", "", name) for name in mutants.MUTANTS]
 
-    results: dict[int, Any] = {}
-    if executor is None:
-        for i, piece in enumerate(work):
-            results[i] = _do(piece)
-            progress(i + 1, len(work))
-    else:
-        futures = {executor.submit(_do, piece): i for i, piece in enumerate(work)}
-        pending = set(futures)
-        while pending:
-            # Futures of other executors, Dask's for one, have no place in concurrent.futures.wait.
-            for future in [one for one in pending if one.done()] or [next(iter(pending))]:
-                results[futures[future]] = future.result()
-                pending.discard(future)
-                progress(len(results), len(work))
+    results = run_all(_do, work, executor, progress)
 
     def of(kind: str, isa: str) -> list[Any]:
         return [results[i] for i, piece in enumerate(work) if piece[:2] == (kind, isa)]
@@ -310,9 +297,8 @@ def _large(isa: str, seed: int) -> Finding:
     )
 
 
-def _round(isa: str, seed: int) -> Finding:
+def _round(isa: str, seed: int, cases: Sequence[tuple[int, int, float]] = _ROUNDS) -> Finding:
     worst, unexplained, calls = 0.0, 0, 0
-    cases = [(vocab, k, zeros) for vocab in (2, 3, 4) for k in (0, 1, 2, 3) for zeros in (0.0, 0.4)]
     for vocab, k, zeros in cases:
         target, draft = (_ByText(vocab, seed + which, zeros) for which in (1, 2))
         law = proof.round_law(verify_sampled, target, draft, k, seed=seed)

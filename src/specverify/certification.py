@@ -142,20 +142,18 @@ def spacing_total_variation(target_row: Any, draft_row: Any) -> float:
         exact step moved to the next float64. In ``[0.5, 1)`` these are 2**-53 apart, and a draw over V tokens has
         V - 1 steps: about V / 9 * 2**-53 in the mean.
     """
-    target = [Fraction(float(entry)) for entry in np.asarray(target_row, np.float32)]
-    draft = [Fraction(float(entry)) for entry in np.asarray(draft_row, np.float32)]
-    target = [entry / sum(target) for entry in target]
-    draft = [entry / sum(draft) for entry in draft]
+    target, draft = _exact(target_row), _exact(draft_row)
     emitted = [
         q * _next_float(min(Fraction(1), p / q)) if q else Fraction(0) for p, q in zip(target, draft, strict=True)
     ]
     rejected = 1 - sum(emitted)
     weights = [max(Fraction(0), p - q) for p, q in zip(target, draft, strict=True)]
-    if any(weights):
-        running = before = Fraction(0)
-        for i, weight in enumerate(weights):
+    total = sum(weights)
+    running = before = Fraction(0)
+    for i, weight in enumerate(weights):
+        if weight:
             running += weight
-            step = _next_float(running / sum(weights))
+            step = _next_float(running / total)
             emitted[i] += rejected * (step - before)
             before = step
     return float(sum(abs(e - p) for e, p in zip(emitted, target, strict=True)) / 2)
@@ -351,6 +349,12 @@ class _ByText:
         rng = np.random.default_rng([self._seed, *tokens])
         row = rng.exponential(size=self._vocab) * (rng.random(self._vocab) >= self._zeros)
         return (row if row.any() else np.ones(self._vocab)).astype(np.float32)
+
+
+def _exact(row: Any) -> list[Fraction]:
+    entries = [Fraction(float(entry)) for entry in np.asarray(row, np.float32)]
+    total = sum(entries)
+    return [entry / total for entry in entries]
 
 
 def _next_float(number: Fraction) -> Fraction:

@@ -211,7 +211,9 @@ def law_of_accepted_length(target: MarkovModel, draft: MarkovModel, k: int) -> N
     at_least = [np.ones(target.vocab_size)]
     for _ in range(k):
         at_least.append(overlap @ at_least[-1])
-    return -np.diff(np.array([*at_least, np.zeros(target.vocab_size)]), axis=0).T
+    reached = np.array([*at_least, np.zeros(target.vocab_size)])
+    law: NDArray[np.float64] = (reached[:-1] - reached[1:]).T
+    return law
 
 
 def rules() -> dict[str, Callable[..., tuple[int, int]]]:

@@ -170,7 +170,7 @@ class Terminal(io.StringIO):
 
 
 def test_the_bar_shows_on_a_terminal_when_it_takes_long(monkeypatch):
-    times = iter((0.0, 0.5, 4.0, 8.0))
+    times = iter((0.0, 0.5, 4.0, 4.01, 8.0))
     monkeypatch.setattr("specverify.cli._progress.time.monotonic", lambda: next(times))
     stream = Terminal()
     with Bar(stream) as bar:
@@ -178,6 +178,8 @@ def test_the_bar_shows_on_a_terminal_when_it_takes_long(monkeypatch):
         assert stream.getvalue() == ""
         bar(2, 4)
         assert "2/4, 4 s left" in stream.getvalue()
+        bar(3, 4)
+        assert "3/4" not in stream.getvalue()  # too soon after the last picture
         bar(4, 4)
     assert stream.getvalue().endswith("\r")
 

@@ -97,7 +97,15 @@ class Replay:
 
 
 def generate(
-    *, agreement: float, k: int, n_tokens: int, vocab_size: int, seed: int, draft_cost_ratio: float, rule: str = "token"
+    *,
+    agreement: float,
+    k: int,
+    n_tokens: int,
+    vocab_size: int,
+    seed: int,
+    draft_cost_ratio: float,
+    rule: str = "token",
+    progress: Progress = ignore,
 ) -> Cell:
     """Generate text with a target and a draft of some agreement, and sum up what it took.
 
@@ -109,6 +117,8 @@ def generate(
         Tokens to emit, and V.
     seed : int
         Of target, draft and text: three streams.
+    progress : callable
+        Called with tokens emitted and tokens to emit.
 
     Returns
     -------
@@ -118,7 +128,7 @@ def generate(
     target_seed, draft_seed, text_seed = np.random.SeedSequence(seed).generate_state(3).tolist()
     target = simulate.random_markov(vocab_size, target_seed, _CONCENTRATION)
     draft = simulate.draft_from_target(target, agreement, draft_seed)
-    trace = simulate.generate_speculative(target, draft, [0], n_tokens, k, text_seed, rule=rule)
+    trace = simulate.generate_speculative(target, draft, [0], n_tokens, k, text_seed, rule=rule, progress=progress)
     return Cell(
         rule=rule,
         agreement=agreement,

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import verify
+from ._work import Progress, ignore
 from .proof.closed_form import Model
 from .verify import verify_sampled
 
@@ -289,7 +290,15 @@ def speculative_step(
 
 
 def generate_speculative(
-    target: Model, draft: Model, prefix: Sequence[int], n_tokens: int, k: int, rng: Any, *, rule: str = "token"
+    target: Model,
+    draft: Model,
+    prefix: Sequence[int],
+    n_tokens: int,
+    k: int,
+    rng: Any,
+    *,
+    rule: str = "token",
+    progress: Progress = ignore,
 ) -> Trace:
     """Extend `prefix` by exactly `n_tokens` tokens, k drafted in each round.
 
@@ -307,6 +316,8 @@ def generate_speculative(
         What ``numpy.random.default_rng`` takes.
     rule : str
         One of :func:`rules`.
+    progress : callable
+        Called after each round with tokens emitted and tokens to emit.
 
     Returns
     -------
@@ -339,6 +350,7 @@ def generate_speculative(
     text = list(prefix)
     while len(trace.tokens) < n_tokens:
         text += speculative_step(target, draft, text, k, generator, trace, rule=rule)
+        progress(min(len(trace.tokens), n_tokens), n_tokens)
     del trace.tokens[n_tokens:]
     return trace
 

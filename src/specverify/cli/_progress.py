@@ -1,10 +1,12 @@
 """A progress bar on the error stream, for work that takes longer than two seconds; on a terminal only."""
 
+import math
 import sys
 import time
 from typing import TextIO
 
 _PATIENCE = 1.0  # seconds without a bar: short work shows none
+_PAUSE = 0.1  # seconds between two pictures
 _WIDTH = 30
 
 
@@ -16,12 +18,14 @@ class Bar:
         self._terminal = self._stream.isatty()
         self._started = time.monotonic()
         self._shown = 0
+        self._drawn = -math.inf
 
     def __call__(self, done: int, total: int) -> None:
         """Show progress, if anyone looks and it takes long enough."""
         elapsed = time.monotonic() - self._started
-        if not self._terminal or elapsed < _PATIENCE or not total:
+        if not self._terminal or elapsed < _PATIENCE or elapsed < self._drawn + _PAUSE or not total:
             return
+        self._drawn = elapsed
         filled = _WIDTH * done // total
         left = elapsed / done * (total - done) if done else 0.0
         line = f"[{'#' * filled}{'.' * (_WIDTH - filled)}] {done}/{total}, {left:.0f} s left"

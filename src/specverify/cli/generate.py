@@ -11,6 +11,7 @@ from typing import Any
 
 from .. import experiments, simulate
 from ._options import add_common, cost, positive, share
+from ._progress import Bar
 from ._terminal import Screen
 
 
@@ -41,15 +42,17 @@ def add_models(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command."""
-    cell = experiments.generate(
-        agreement=options.agreement,
-        k=options.k,
-        n_tokens=options.tokens,
-        vocab_size=options.vocab,
-        seed=options.seed,
-        draft_cost_ratio=options.draft_cost,
-        rule=options.rule,
-    )
+    with Bar() as progress:
+        cell = experiments.generate(
+            agreement=options.agreement,
+            k=options.k,
+            n_tokens=options.tokens,
+            vocab_size=options.vocab,
+            seed=options.seed,
+            draft_cost_ratio=options.draft_cost,
+            rule=options.rule,
+            progress=progress,
+        )
     if options.json:
         print(json.dumps({"seed": options.seed, "vocab": options.vocab, **dataclasses.asdict(cell)}, indent=2))
         return 0

@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src include setup.py pyproject.toml -name '*.so' -prune -o -name '*.c' -prune -o -type f -print 2>/dev/null)
 
-.PHONY: test demo bench lint sanitize aarch64 wheels clean
+.PHONY: test demo bench figures lint sanitize aarch64 wheels clean
 
 $(VENV)/made:
 	$(PYTHON) -m venv $(VENV)
@@ -29,6 +29,10 @@ demo: $(VENV)/installed
 bench: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet ".[bench]"
 	PYTHON=$(BIN)/python tools/bench.sh
+
+figures: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet ".[plot]"
+	PYTHON=$(BIN)/python tools/figures.sh
 
 lint:
 	PYTHON=$(PYTHON) tools/lint.sh

@@ -17,7 +17,7 @@ def blocks(document: str) -> list[tuple[str, str]]:
     return FENCE.findall((ROOT / document).read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("document", ["README.md", "DESIGN.md"])
+@pytest.mark.parametrize("document", ["README.md", "DESIGN.md", "docs/ancestors.md"])
 def test_python_blocks_print_what_is_shown(document: str) -> None:
     """Blocks share one namespace in order; a block without a language right behind one is its output."""
     namespace: dict[str, object] = {}
@@ -47,7 +47,9 @@ def test_readme_has_something_to_run() -> None:
     assert sum(language == "python" for language, _ in blocks("README.md")) >= 2
 
 
-@pytest.mark.parametrize("document", ["README.md", "DESIGN.md", "CONTRIBUTING.md", "BENCHMARKS.md", "CHANGELOG.md"])
+@pytest.mark.parametrize(
+    "document", ["README.md", "DESIGN.md", "CONTRIBUTING.md", "BENCHMARKS.md", "CHANGELOG.md", "docs/figures.md"]
+)
 def test_links_lead_somewhere(document: str) -> None:
     text = (ROOT / document).read_text(encoding="utf-8")
     for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text):

@@ -251,75 +251,75 @@ INDICES = (0, 1, 15, 16, 18, 31, 32, VOCAB - 2, VOCAB - 1)  # first, lane and gr
 IMPROPER = (np.nan, np.inf, -np.inf, -1.0, -1e-45)
 
 
-@pytest.mark.parametrize("index", INDICES)
-@pytest.mark.parametrize("entry", IMPROPER)
 @pytest.mark.parametrize("row", range(K + 1))
-def test_an_improper_target_entry(isa, row, entry, index):
-    target, _ = equal_rows()
-    target[row, index] = entry
-    message = exactly(f"target[{row}, {index}] = {np.float32(entry)}: expected a finite probability, 0 or more")
-    for draft in ("equal", None):
-        uniforms = [0.0] * (K + 1)  # a deterministic draft accepts these too
-        with pytest.raises(ValueError, match=message):
-            sampled(target=target, draft=draft, uniforms=uniforms)
-    with pytest.raises(ValueError, match="a visited row holds"):
-        sampled(target=target, verify=reference.verify_sampled)
+def test_an_improper_target_entry(isa, row):
+    for entry in IMPROPER:
+        for index in INDICES:
+            target, _ = equal_rows()
+            target[row, index] = entry
+            message = exactly(f"target[{row}, {index}] = {np.float32(entry)}: expected a finite probability, 0 or more")
+            for draft in ("equal", None):
+                uniforms = [0.0] * (K + 1)  # a deterministic draft accepts these too
+                with pytest.raises(ValueError, match=message):
+                    sampled(target=target, draft=draft, uniforms=uniforms)
+            with pytest.raises(ValueError, match="a visited row holds"):
+                sampled(target=target, verify=reference.verify_sampled)
 
 
-@pytest.mark.parametrize("index", INDICES)
-@pytest.mark.parametrize("entry", IMPROPER)
 @pytest.mark.parametrize("row", range(K))
-def test_an_improper_draft_entry(isa, row, entry, index):
-    _, draft = equal_rows()
-    draft[row, index] = entry
-    message = exactly(f"draft[{row}, {index}] = {np.float32(entry)}: expected a finite probability, 0 or more")
-    with pytest.raises(ValueError, match=message):
-        sampled(draft=draft)
-    with pytest.raises(ValueError, match="a visited row holds"):
-        sampled(draft=draft, verify=reference.verify_sampled)
+def test_an_improper_draft_entry(isa, row):
+    for entry in IMPROPER:
+        for index in INDICES:
+            _, draft = equal_rows()
+            draft[row, index] = entry
+            message = exactly(f"draft[{row}, {index}] = {np.float32(entry)}: expected a finite probability, 0 or more")
+            with pytest.raises(ValueError, match=message):
+                sampled(draft=draft)
+            with pytest.raises(ValueError, match="a visited row holds"):
+                sampled(draft=draft, verify=reference.verify_sampled)
 
 
-@pytest.mark.parametrize("index", INDICES)
-@pytest.mark.parametrize("entry", IMPROPER)
 @pytest.mark.parametrize("name", ["target", "draft"])
 @pytest.mark.parametrize("row", range(K))
-def test_an_improper_entry_of_trusted_rows(isa, row, name, entry, index):
+def test_an_improper_entry_of_trusted_rows(isa, row, name):
     """Trusted rows are looked at where they are used: the drafted token's entries, and the rows that are drawn from."""
-    message = exactly(f"{name}[{row}, {index}] = {np.float32(entry)}: expected a finite probability, 0 or more")
-    target, draft = equal_rows()
-    (target if name == "target" else draft)[row, index] = entry
-    looked_up = [index if i == row else token for i, token in enumerate(TOKENS)]
-    with pytest.raises(ValueError, match=message):
-        sampled(target, draft, looked_up, normalized=True)
+    for entry in IMPROPER:
+        for index in INDICES:
+            message = exactly(f"{name}[{row}, {index}] = {np.float32(entry)}: expected a finite probability, 0 or more")
+            target, draft = equal_rows()
+            (target if name == "target" else draft)[row, index] = entry
+            looked_up = [index if i == row else token for i, token in enumerate(TOKENS)]
+            with pytest.raises(ValueError, match=message):
+                sampled(target, draft, looked_up, normalized=True)
 
-    rejected = next(token for token in (20, 21) if token != index)
-    draft[row, rejected] = 0.5
-    with pytest.raises(ValueError, match=message):
-        sampled(target, draft, [rejected if i == row else t for i, t in enumerate(TOKENS)], normalized=True)
-    with pytest.raises(ValueError, match="a visited row holds"):
-        sampled(
-            target,
-            draft,
-            [rejected if i == row else token for i, token in enumerate(TOKENS)],
-            normalized=True,
-            verify=reference.verify_sampled,
-        )
+            rejected = next(token for token in (20, 21) if token != index)
+            draft[row, rejected] = 0.5
+            with pytest.raises(ValueError, match=message):
+                sampled(target, draft, [rejected if i == row else t for i, t in enumerate(TOKENS)], normalized=True)
+            with pytest.raises(ValueError, match="a visited row holds"):
+                sampled(
+                    target,
+                    draft,
+                    [rejected if i == row else token for i, token in enumerate(TOKENS)],
+                    normalized=True,
+                    verify=reference.verify_sampled,
+                )
 
 
-@pytest.mark.parametrize("index", INDICES)
-@pytest.mark.parametrize("entry", IMPROPER)
 @pytest.mark.parametrize("row", range(K + 1))
-def test_an_improper_entry_of_a_trusted_row_that_is_drawn_from(isa, row, entry, index):
+def test_an_improper_entry_of_a_trusted_row_that_is_drawn_from(isa, row):
     """After the rejection of a deterministic token, and for the bonus token."""
-    target, _ = equal_rows()
-    target[row, index] = entry
-    uniforms = [0.0] * (K + 1)
-    tokens = list(TOKENS)
-    if row < K:
-        uniforms[row], tokens[row] = 0.99, next(token for token in (20, 21) if token != index)
-    message = exactly(f"target[{row}, {index}] = {np.float32(entry)}: expected a finite probability, 0 or more")
-    with pytest.raises(ValueError, match=message):
-        sampled(target, None, tokens, uniforms, normalized=True)
+    for entry in IMPROPER:
+        for index in INDICES:
+            target, _ = equal_rows()
+            target[row, index] = entry
+            uniforms = [0.0] * (K + 1)
+            tokens = list(TOKENS)
+            if row < K:
+                uniforms[row], tokens[row] = 0.99, next(token for token in (20, 21) if token != index)
+            message = exactly(f"target[{row}, {index}] = {np.float32(entry)}: expected a finite probability, 0 or more")
+            with pytest.raises(ValueError, match=message):
+                sampled(target, None, tokens, uniforms, normalized=True)
 
 
 @pytest.mark.parametrize("row", range(K + 1))
@@ -364,18 +364,18 @@ def test_negative_zero_is_a_probability(isa):
             assert got == sampled(plain_target, plain_draft, uniforms=uniforms, normalized=normalized)
 
 
-@pytest.mark.parametrize("index", INDICES)
-@pytest.mark.parametrize("entry", [np.nan, np.inf])
 @pytest.mark.parametrize("row", range(K + 1))
-def test_a_greedy_row_without_maximum(isa, row, entry, index):
-    target, _ = equal_rows()
-    target[row, index] = entry
-    with pytest.raises(
-        ValueError, match=exactly(f"target[{row}, {index}] = {entry}: expected a number below infinity")
-    ):
-        greedy(target=target)
-    with pytest.raises(ValueError, match=rf"target\[{row}\] has no maximum"):
-        reference.verify_greedy(target, [0, 0, 0])
+def test_a_greedy_row_without_maximum(isa, row):
+    for entry in [np.nan, np.inf]:
+        for index in INDICES:
+            target, _ = equal_rows()
+            target[row, index] = entry
+            with pytest.raises(
+                ValueError, match=exactly(f"target[{row}, {index}] = {entry}: expected a number below infinity")
+            ):
+                greedy(target=target)
+            with pytest.raises(ValueError, match=rf"target\[{row}\] has no maximum"):
+                reference.verify_greedy(target, [0, 0, 0])
 
 
 @pytest.mark.parametrize("row", range(K + 1))

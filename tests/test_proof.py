@@ -1,5 +1,6 @@
 """The closed form, the exact law of a build, the certificate of a call; and that each tells wrong from right."""
 
+import itertools
 from fractions import Fraction
 
 import bisection
@@ -214,6 +215,42 @@ def test_the_joint_law_of_certain_tokens():
 def test_the_joint_law_rejects(name):
     law = proof.round_law(mutants.MUTANTS[name], ByText(3, 1), ByText(3, 2), 2)
     assert law.total_variation > 1e-3 or law.unexplained > 0
+
+
+def block_rule(target, draft, tokens, uniforms):
+    """Block verification (Sun et al., ICLR 2025) in rational numbers, to try the backward scan on."""
+    p, q = ([[Fraction(float(entry)) for entry in row] for row in rows] for rows in (target, draft))
+    p, q = ([[entry / sum(row) for entry in row] for row in rows] for rows in (p, q))
+    k = len(tokens)
+    reached = [Fraction(1)]
+    for i, token in enumerate(tokens):
+        reached.append(min(Fraction(1), reached[-1] * p[i][token] / q[i][token]))
+
+    def weights(i):
+        return p[k] if i == k else [max(Fraction(0), reached[i] * a - b) for a, b in zip(p[i], q[i], strict=True)]
+
+    for i in range(k, -1, -1):
+        rest = sum(weights(i)) if i < k else None
+        chance = reached[k] if i == k else rest / (rest + 1 - reached[i]) if rest + 1 - reached[i] else Fraction(1)
+        if i == 0 or Fraction(float(uniforms[i - 1])) < chance:
+            law = weights(i) if any(weights(i)) else p[i]
+            point = Fraction(float(uniforms[-1])) * sum(law)
+            return i, next(j for j, running in enumerate(itertools.accumulate(law)) if running > point)
+    raise AssertionError
+
+
+def test_the_joint_law_of_the_block_rule():
+    """A rule that decides from the end has the same law, found with the scan that it does."""
+    for vocab, k in ((2, 1), (2, 2), (3, 2), (2, 3)):
+        models = ByText(vocab, 1), ByText(vocab, 2)
+        law = proof.round_law(block_rule, *models, k, scan="backward")
+        assert sum(law.emitted.values()) == 1
+        assert law.total_variation <= 1e-14
+        assert law.unexplained == 0
+    assert proof.round_law(block_rule, *models, 3).unexplained > 0
+    assert proof.round_law(specverify.verify_sampled, *models, 3, scan="backward").unexplained > 0
+    with pytest.raises(ValueError, match="scan: expected 'forward' or 'backward', got 'sideways'"):
+        proof.round_law(block_rule, *models, 2, scan="sideways")
 
 
 # --- certificate ---------------------------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """The surface of spec-decode on this package's verifier: its own kind of tests, and its published table."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -162,3 +164,32 @@ def test_accepted_lengths_follow_their_law_given_the_drafts():
     trace = generate_speculative(target, draft, [0], 20_000, 4, rng=5)
     law = lengths.law_given_draft([0.75] * 4)
     assert lengths.check_counts(trace.accepted_lengths, [law] * trace.steps).passed
+
+
+def test_the_law_of_accepted_length_is_the_sum_over_drafts():
+    """By brute force over all drafts, whose products of min(target, draft) the matrices add up in another order."""
+    target = random_markov(3, seed=1)
+    draft = draft_from_target(target, 0.4, seed=2)
+    law = simulate.law_of_accepted_length(target, draft, 3)
+    p, q = (np.array([model.next_dist([s]) for s in range(3)], float) for model in (target, draft))
+    overlap = np.minimum(p / p.sum(1, keepdims=True), q / q.sum(1, keepdims=True))
+    for start in range(3):
+        at_least = [1.0]
+        for i in (1, 2, 3):
+            paths = ((start, *tokens) for tokens in itertools.product(range(3), repeat=i))
+            at_least.append(sum(np.prod([overlap[step] for step in itertools.pairwise(path)]) for path in paths))
+        assert law[start] == pytest.approx(-np.diff([*at_least, 0.0]), abs=1e-14)  # some 30 terms below 1
+
+
+def test_rounds_follow_the_law_of_accepted_length():
+    """4,000 rounds behind one prefix; fails a right verifier with probability 1e-6."""
+    target = random_markov(8, seed=1)
+    draft = draft_from_target(target, 0.5, seed=2)
+    trace = simulate.Trace()
+    rng = np.random.default_rng(3)
+    for _ in range(4000):
+        speculative_step(target, draft, [5], 4, rng, trace)
+    law = simulate.law_of_accepted_length(target, draft, 4)[5]
+    check = lengths.check_counts(trace.accepted_lengths, [law] * 4000)
+    assert check.passed
+    assert check.degrees == 4

@@ -8,7 +8,6 @@
 . tools/lib.sh
 
 ARM64_WORK=$PWD/.work/arm64
-QEMU=/usr/bin/qemu-aarch64-static
 # Python of the two releases of Raspberry Pi OS, and the Debian release each is built on.
 declare -A ARM64_SUITE=([3.11]=bookworm [3.13]=trixie)
 
@@ -16,8 +15,9 @@ install_cross_tools() {
     # The keyring is on every Debian; on other hosts it is what lets mmdebstrap check the arm64 packages.
     install_debian gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static mmdebstrap \
         debian-archive-keyring
-    "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null || install_debian python3-venv
 }
+
+qemu() { command -v qemu-aarch64-static || command -v qemu-aarch64; } # the latter on newer releases
 
 make_build_venv() {
     local needed
@@ -111,7 +111,7 @@ emulation() { # arm64 root, its Python; prints the way that works here
 
 in_proot() { # arm64 root, program in it, arguments...
     command -v proot >/dev/null || install_debian proot
-    proot -q "$QEMU" -r "$1" -b /proc -b /dev -b /tmp -b "$PWD" -w "$PWD" "${@:2}"
+    proot -q "$(qemu)" -r "$1" -b /proc -b /dev -b /tmp -b "$PWD" -w "$PWD" "${@:2}"
 }
 
 in_namespace() { # command...
@@ -122,5 +122,5 @@ in_namespace() { # command...
         # Magic and mask of a 64-bit little-endian ELF for AArch64, executable or shared; F opens the emulator now.
         printf "%s" ":arm64:M::\\x7fELF\\x02\\x01\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x02\\x00\\xb7\\x00:\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\x00\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xfe\\xff\\xff\\xff:$2:F" >"$1/register"
         shift 2
-        exec "$@"' bash "$ARM64_WORK/binfmt" "$QEMU" "$@"
+        exec "$@"' bash "$ARM64_WORK/binfmt" "$(qemu)" "$@"
 }

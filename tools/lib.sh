@@ -21,8 +21,15 @@ install_debian() { # packages...
 }
 
 make_venv() { # folder, packages...
+    "$PYTHON" -c 'import ensurepip' 2>/dev/null || install_debian python3-venv
     [ -x "$1/bin/python" ] || "$PYTHON" -m venv "$1"
     pip_of "$1" install --upgrade pip "${@:2}"
+}
+
+install_native_tools() { # compilers, and the headers of the Python in use
+    { command -v gcc && command -v g++; } >/dev/null || install_debian gcc g++ libc6-dev
+    "$PYTHON" -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null ||
+        install_debian python3-dev
 }
 
 pip_of() { # folder of an environment, pip arguments...; without a word unless something fails

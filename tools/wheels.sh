@@ -10,6 +10,7 @@ work=$PWD/.work/wheels
 wheelhouse=$PWD/wheelhouse
 
 step "environment"
+install_native_tools
 install_cross_tools
 make_build_venv
 mkdir -p "$work"
@@ -49,12 +50,12 @@ for version in "${!ARM64_SUITE[@]}"; do
         tools/try_wheel.py README.md
 done
 
-step "the sdist's own tests on the x86-64 wheel"
-rm -rf "$work/unpacked"
+step "the sdist on its own: built with the compiler's defaults, and its tests"
+rm -rf "$work/unpacked" "$work/own"
 mkdir "$work/unpacked"
 tar -x -C "$work/unpacked" --strip-components=1 -f "$sdist"
-mapfile -t test_requirements < <(requirements project optional-dependencies test)
-pip_of "$work/fresh" install "${test_requirements[@]}"
-(cd "$work/unpacked" && "$work/fresh/bin/python" -m pytest -q -p no:cacheprovider -m "not statistical")
+make_venv "$work/own"
+pip_of "$work/own" install "${sdist}[test]"
+(cd "$work/unpacked" && "$work/own/bin/python" -m pytest -q -p no:cacheprovider -m "not statistical")
 
 step "done"

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _isa, conformance, mutants, proof, simulate
+from ._work import Progress, ignore, run_all
 from .verify import verify_greedy, verify_sampled
-
-Progress = Callable[[int, int], None]
 
 LARGEST = 64
 LARGE = 4096
@@ -27,6 +26,8 @@ BAR_ROUND = 1e-14
 BAR_CLOSED_FORM = 1e-12
 _PIECE = 100  # pairs in one piece of work: a fifth of a second
 _SPOT_CHECKS = 2
+_SCANS = {"token": "forward", "block": "backward"}  # which way a rule looks for the accepted length
+_ROUNDS = tuple((vocab, k, zeros) for vocab in (2, 3, 4) for k in (0, 1, 2, 3) for zeros in (0.0, 0.4))
 
 KINDS = (
     "sparse", "dense", "zeros", "ties", "one-hot draft", "one-hot target", "disjoint", "equal", "subnormal",
@@ -142,20 +143,18 @@ def spacing_total_variation(target_row: Any, draft_row: Any) -> float:
         exact step moved to the next float64. In ``[0.5, 1)`` these are 2**-53 apart, and a draw over V tokens has
         V - 1 steps: about V / 9 * 2**-53 in the mean.
     """
-    target = [Fraction(float(entry)) for entry in np.asarray(target_row, np.float32)]
-    draft = [Fraction(float(entry)) for entry in np.asarray(draft_row, np.float32)]
-    target = [entry / sum(target) for entry in target]
-    draft = [entry / sum(draft) for entry in draft]
+    target, draft = _exact(target_row), _exact(draft_row)
     emitted = [
         q * _next_float(min(Fraction(1), p / q)) if q else Fraction(0) for p, q in zip(target, draft, strict=True)
     ]
     rejected = 1 - sum(emitted)
     weights = [max(Fraction(0), p - q) for p, q in zip(target, draft, strict=True)]
-    if any(weights):
-        running = before = Fraction(0)
-        for i, weight in enumerate(weights):
+    total = sum(weights)
+    running = before = Fraction(0)
+    for i, weight in enumerate(weights):
+        if weight:
             running += weight
-            step = _next_float(running / sum(weights))
+            step = _next_float(running / total)
             emitted[i] += rejected * (step - before)
             before = step
     return float(sum(abs(e - p) for e, p in zip(emitted, target, strict=True)) / 2)
@@ -167,7 +166,7 @@ def certify(
     seed: int = 0,
     isas: Sequence[str] | None = None,
     executor: concurrent.futures.Executor | None = None,
-    progress: Progress = lambda done, total: None,
+    progress: Progress = ignore,
 ) -> list[Finding]:
     """Certify this build.
 
@@ -198,23 +197,10 @@ def certify(
     work: list[tuple[Any, ...]] = [("closed form", "", seed)]
     for isa in variants:
         work += [("pairs", isa, seed, start, min(start + _PIECE, n_pairs)) for start in starts]
-        work += [("large", isa, seed), ("round", isa, seed), ("contract", isa)]
+        work += [("large", isa, seed), *(("round", isa, seed, rule) for rule in simulate.rules()), ("contract", isa)]
     work += [("mutant", "", name) for name in mutants.MUTANTS]
 
-    results: dict[int, Any] = {}
-    if executor is None:
-        for i, piece in enumerate(work):
-            results[i] = _do(piece)
-            progress(i + 1, len(work))
-    else:
-        futures = {executor.submit(_do, piece): i for i, piece in enumerate(work)}
-        pending = set(futures)
-        while pending:
-            # Futures of other executors, Dask's for one, have no place in concurrent.futures.wait.
-            for future in [one for one in pending if one.done()] or [next(iter(pending))]:
-                results[futures[future]] = future.result()
-                pending.discard(future)
-                progress(len(results), len(work))
+    results = run_all(_do, work, executor, progress)
 
     def of(kind: str, isa: str) -> list[Any]:
         return [results[i] for i, piece in enumerate(work) if piece[:2] == (kind, isa)]
@@ -310,15 +296,15 @@ def _large(isa: str, seed: int) -> Finding:
     )
 
 
-def _round(isa: str, seed: int) -> Finding:
+def _round(isa: str, seed: int, rule: str, cases: Sequence[tuple[int, int, float]] = _ROUNDS) -> Finding:
+    verifier = verify_sampled if rule == "token" else simulate.rules()[rule]
     worst, unexplained, calls = 0.0, 0, 0
-    cases = [(vocab, k, zeros) for vocab in (2, 3, 4) for k in (0, 1, 2, 3) for zeros in (0.0, 0.4)]
     for vocab, k, zeros in cases:
         target, draft = (_ByText(vocab, seed + which, zeros) for which in (1, 2))
-        law = proof.round_law(verify_sampled, target, draft, k, seed=seed)
+        law = proof.round_law(verifier, target, draft, k, scan=_SCANS[rule], seed=seed)
         worst, unexplained, calls = max(worst, law.total_variation), unexplained + law.unexplained, calls + law.calls
     return Finding(
-        f"{isa}: the exact joint law of a round, V <= 4, K <= 3",
+        f"{isa}: the exact joint law of a round, {rule} rule, V <= 4, K <= 3",
         worst <= BAR_ROUND and not unexplained,
         f"total variation {worst:.1e} at worst over {len(cases)} models whose rows depend on the whole text, "
         f"{calls:,} calls",
@@ -365,6 +351,12 @@ class _ByText:
         rng = np.random.default_rng([self._seed, *tokens])
         row = rng.exponential(size=self._vocab) * (rng.random(self._vocab) >= self._zeros)
         return (row if row.any() else np.ones(self._vocab)).astype(np.float32)
+
+
+def _exact(row: Any) -> list[Fraction]:
+    entries = [Fraction(float(entry)) for entry in np.asarray(row, np.float32)]
+    total = sum(entries)
+    return [entry / total for entry in entries]
 
 
 def _next_float(number: Fraction) -> Fraction:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import verify
+from ._work import Progress, ignore
 from .proof.closed_form import Model
 from .verify import verify_sampled
 
@@ -25,6 +26,7 @@ __all__ = [
     "expected_speedup",
     "generate_speculative",
     "generate_target_only",
+    "law_of_accepted_length",
     "random_markov",
     "rules",
     "sample",
@@ -175,6 +177,46 @@ class Trace:
         return len(self.tokens) / self.steps if self.steps else 0.0
 
 
+def law_of_accepted_length(target: MarkovModel, draft: MarkovModel, k: int) -> NDArray[np.float64]:
+    """Give the exact law of the accepted length of a round, over all drafts, behind each possible last token.
+
+    Parameters
+    ----------
+    target, draft : MarkovModel
+        Models of the same vocabulary.
+    k : int
+        Drafted tokens.
+
+    Returns
+    -------
+    ndarray of float64, shape [V, k + 1]
+        Row s: probability of accepting 0, 1, ..., k tokens behind token s.
+
+    Notes
+    -----
+    For rows that depend on the text, P(accepted >= i) is the sum over all drafts x of the products of
+    min(target, draft)(x_j | x_1 ... x_{j-1}). In a Markov model that is a product of matrices: with
+    ``M[s, x] = min(target, draft)(x | s)``, it is entry s of ``M**i @ 1``. It is not the product of acceptance rates,
+    since an accepted token is not any token: what it leads to may be easier or harder to draft.
+
+    Examples
+    --------
+    >>> target = MarkovModel([[0.5, 0.5], [1.0, 0.0]])
+    >>> draft = MarkovModel([[1.0, 0.0], [1.0, 0.0]])
+    >>> law_of_accepted_length(target, draft, 2).tolist()
+    [[0.5, 0.25, 0.25], [0.0, 0.5, 0.5]]
+    """
+    rows = [model.next_dist([s]).astype(np.float64) for model in (target, draft) for s in range(target.vocab_size)]
+    laws = np.array([row / row.sum() for row in rows]).reshape(2, target.vocab_size, -1)
+    overlap = laws.min(axis=0)
+    at_least = [np.ones(target.vocab_size)]
+    for _ in range(k):
+        at_least.append(overlap @ at_least[-1])
+    reached = np.array([*at_least, np.zeros(target.vocab_size)])
+    law: NDArray[np.float64] = (reached[:-1] - reached[1:]).T
+    return law
+
+
 def rules() -> dict[str, Callable[..., tuple[int, int]]]:
     """Name the verification rules of this build: "token", and "block" where there is one."""
     found: dict[str, Callable[..., tuple[int, int]]] = {"token": verify_sampled}
@@ -248,7 +290,15 @@ def speculative_step(
 
 
 def generate_speculative(
-    target: Model, draft: Model, prefix: Sequence[int], n_tokens: int, k: int, rng: Any, *, rule: str = "token"
+    target: Model,
+    draft: Model,
+    prefix: Sequence[int],
+    n_tokens: int,
+    k: int,
+    rng: Any,
+    *,
+    rule: str = "token",
+    progress: Progress = ignore,
 ) -> Trace:
     """Extend `prefix` by exactly `n_tokens` tokens, k drafted in each round.
 
@@ -266,6 +316,8 @@ def generate_speculative(
         What ``numpy.random.default_rng`` takes.
     rule : str
         One of :func:`rules`.
+    progress : callable
+        Called after each round with tokens emitted and tokens to emit.
 
     Returns
     -------
@@ -298,6 +350,7 @@ def generate_speculative(
     text = list(prefix)
     while len(trace.tokens) < n_tokens:
         text += speculative_step(target, draft, text, k, generator, trace, rule=rule)
+        progress(min(len(trace.tokens), n_tokens), n_tokens)
     del trace.tokens[n_tokens:]
     return trace
 

@@ -2,7 +2,7 @@
 
 One module holds one command: ``add(subparsers)`` declares its options and sets ``run``, which takes the parsed options
 and returns the exit code: 0, or 1 when a check failed. A new command is a new module in ``_COMMANDS``. Shared:
-_options.py (option types) and _terminal.py (colour, bars, marked text).
+_options.py (option types), _terminal.py (colour, bars, marked text) and _progress.py (work that takes long).
 """
 
 import argparse
@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 import specverify
 
-from . import bench, demo
+from . import bench, demo, generate, law, sweep, verify
 
-_COMMANDS = (demo, bench)
+_COMMANDS = (demo, verify, generate, sweep, law, bench)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

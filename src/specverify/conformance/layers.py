@@ -317,12 +317,16 @@ def _noncentral_tail(x: float, degrees: int, noncentrality: float) -> float:
     """Probability that a noncentral chi-square variable exceeds x: central ones, mixed by a Poisson law."""
     if noncentrality > 20 * (x + degrees):
         return 1.0  # the mean is more than ten standard deviations above x
-    half = noncentrality / 2
-    spread = 10 * math.sqrt(half) + 10
+    mean = noncentrality / 2
+    spread = 10 * math.sqrt(mean) + 10
+    first = max(0, int(mean - spread))
+    tail = lengths.chi_square_tail(x, degrees + 2 * first)
     total = 0.0
-    for j in range(max(0, int(half - spread)), int(half + spread) + 1):
-        log_weight = j * math.log(half) - half - math.lgamma(j + 1) if half else (0.0 if j == 0 else -math.inf)
-        total += math.exp(log_weight) * lengths.chi_square_tail(x, degrees + 2 * j)
+    for j in range(first, int(mean + spread) + 1):
+        log_weight = j * math.log(mean) - mean - math.lgamma(j + 1) if mean else (0.0 if j == 0 else -math.inf)
+        total += math.exp(log_weight) * tail
+        half = degrees / 2 + j  # two degrees more: Abramowitz and Stegun 26.4.8
+        tail = min(1.0, tail + math.exp(half * math.log(x / 2) - x / 2 - math.lgamma(half + 1)))
     return total
 
 

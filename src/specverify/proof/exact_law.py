@@ -6,13 +6,14 @@ with their probabilities this is the law that the function really emits. Works f
 ``(target, draft, tokens, uniforms) -> (n_accepted, next_token)``, compiled or not. Knows no rule: a formula serves only
 to guess where a step will be found, and a wrong guess costs calls, not truth.
 
-What is assumed, and probed at random points: position i is accepted below a threshold in ``uniforms[i]`` alone, and the
+What is assumed, and probed at random points: position i passes below a threshold in ``uniforms[i]`` alone, and the
 drawn token depends on ``uniforms[K]`` alone, every token in one interval. A function that breaks this shape, by using
 one uniform for two purposes for instance, shows in ``unexplained``.
 
 Laws are exact: float32 entries and float64 steps are whole numbers of some power of 2, and are added up as such.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ _ONE = int(np.array(1.0).view(np.int64))
 _UNIT = 1074  # every float64 is a whole number of 2**-1074, and so is every float32
 _WHOLE = 1 << _UNIT
 _PROBES = 16
+FORWARD, BACKWARD = "forward", "backward"
 _GALLOP = 4  # from a guess that misses, steps grow by this factor
 
 
@@ -238,6 +240,7 @@ def round_law(
     prefix: Sequence[int] = (),
     *,
     tokens: Sequence[int] | None = None,
+    scan: str = FORWARD,
     seed: int = 0,
 ) -> RoundLaw:
     """Find the joint law of the K + 1 tokens that a round emits, over all drafts. For small V and K.
@@ -256,6 +259,10 @@ def round_law(
         The text before the round.
     tokens : sequence of int, optional
         The drafted tokens, when `draft` is None.
+    scan : {"forward", "backward"}
+        What the uniforms decide. Forward, the token rule: the first position whose uniform is not below its threshold
+        is rejected. Backward, the block rule: the last position whose uniform is below its threshold is accepted, and
+        all before it are.
     seed : int
         Of the random probes.
 
@@ -263,6 +270,11 @@ def round_law(
     -------
     RoundLaw
         Accepted prefix, residual and bonus token together, completed by the target to K + 1 tokens.
+
+    Raises
+    ------
+    ValueError
+        There is no such `scan`; or whatever the verifier raises.
 
     Notes
     -----
@@ -278,6 +290,8 @@ def round_law(
     >>> law.emitted[1, 0, 1], law.target[1, 0, 1], law.total_variation
     (Fraction(25, 256), Fraction(25, 256), 0.0)
     """
+    if scan not in (FORWARD, BACKWARD):
+        raise ValueError(f"scan: expected {FORWARD!r} or {BACKWARD!r}, got {scan!r}")
     emitted: dict[tuple[int, ...], Fraction] = defaultdict(Fraction)
     rng = np.random.default_rng(seed)
     calls = unexplained = vocab = 0
@@ -292,25 +306,20 @@ def round_law(
         prober.tokens[:] = drafted
         thresholds: list[int] = []
         draws: list[Steps] = []
-        reached = chance
         for i in range(k):
             draft_row = None if draft_rows is None else draft_rows[i]
-            threshold = prober.threshold(i, _guessed_thresholds(target_rows[i], draft_row, drafted[i])[drafted[i]])
-            share = Fraction(_measure(threshold), _WHOLE)
-            thresholds.append(threshold)
+            guess = _guessed_thresholds(target_rows[i], draft_row, drafted[i])[drafted[i]]
+            thresholds.append(prober.threshold(i, guess, scan))
+        shares = [Fraction(_measure(threshold), _WHOLE) for threshold in thresholds]
+        for n in range(k + 1):
+            ends = _chance_of_length(shares, n, scan)
             draws.append(())
-            if threshold < _ONE:
-                prober.keys[i] = _ONE - 1
-                draws[i] = prober.draw(_guessed_steps(target_rows[i], draft_row, drafted[i]))
-                _add(emitted, reached * (1 - share), draws[i], drafted[:i], target, tuple(prefix), k)
-                prober.keys[i] = 0
-            reached *= share
-            if not reached:
-                break
-        else:
-            draws.append(prober.draw(_guessed_steps(target_rows[k], None, None)))
-            _add(emitted, reached, draws[k], drafted, target, tuple(prefix), k)
-        prober.probe(rng, _PROBES, {None: (thresholds, draws)})
+            if ends:
+                prober.end_at(n, scan)
+                draft_row = None if draft_rows is None or n == k else draft_rows[n]
+                draws[n] = prober.draw(_guessed_steps(target_rows[n], draft_row, drafted[n] if n < k else None))
+                _add(emitted, chance * ends, draws[n], drafted[:n], target, tuple(prefix), k)
+        prober.probe(rng, _PROBES, {None: (thresholds, draws)}, scan)
         calls += prober.calls
         unexplained += prober.unexplained
     # Positions add up, each reached with probability 1 at most; `rounding_bound` is largest at one end or the other.
@@ -334,23 +343,32 @@ class _Prober:
         self.calls += 1
         return self._verifier(self._target, self._draft, self.tokens, self._uniforms)
 
-    def threshold(self, position: int, guess: int) -> int:
-        """Find the first key of uniforms[position] that rejects, all positions before it being accepted by 0."""
+    def end_at(self, n_accepted: int, scan: str) -> None:
+        """Set the uniforms so that so many tokens are accepted, as far as uniforms can."""
+        if scan == FORWARD:
+            self.keys[:] = 0
+            if n_accepted < self._k:
+                self.keys[n_accepted] = _ONE - 1
+        else:
+            self.keys[: self._k] = _ONE - 1
+            if n_accepted:
+                self.keys[n_accepted - 1] = 0
+
+    def threshold(self, position: int, guess: int, scan: str = FORWARD) -> int:
+        """Find the first key of uniforms[position] that rejects, where the scan comes to this position."""
         keys = self.keys
-        keys[:] = 0
+        self.end_at(position + 1 if scan == BACKWARD else self._k, scan)
+        keys[self._k] = 0
 
         def rejects(key: int) -> bool:
             keys[position] = key
             return self._call()[0] <= position
 
         if not rejects(_ONE - 1):
-            edge = _ONE
-        elif rejects(0):
-            edge = 0
-        else:
-            edge = _edge(rejects, 0, _ONE - 1, guess)
-        keys[position] = 0
-        return edge
+            return _ONE
+        if rejects(0):
+            return 0
+        return _edge(rejects, 0, _ONE - 1, guess)
 
     def draw(self, guess: Steps) -> Steps:
         """Find the interval of each token in the last uniform, the others being as they are."""
@@ -396,7 +414,9 @@ class _Prober:
                     return False
         return True
 
-    def probe(self, rng: np.random.Generator, n: int, plans: dict[Any, tuple[list[int], list[Steps]]]) -> None:
+    def probe(
+        self, rng: np.random.Generator, n: int, plans: dict[Any, tuple[list[int], list[Steps]]], scan: str = FORWARD
+    ) -> None:
         """Compare random calls with what thresholds and draws predict. A plan's key is the only token, or None."""
         choices = list(plans)
         chosen = rng.integers(len(choices), size=n).tolist()
@@ -414,7 +434,11 @@ class _Prober:
                 inside = edge + points[number, places[number]] * (1.0 - edge)
                 self._uniforms[places[number]] = min(inside, 1.0 - 2.0**-53)
             keys = self.keys.tolist()
-            n_accepted = next((i for i, edge in enumerate(thresholds) if keys[i] >= edge), len(thresholds))
+            passed = [key < edge for key, edge in zip(keys, thresholds, strict=False)]  # there is one key more
+            if scan == FORWARD:
+                n_accepted = [*passed, False].index(False)
+            else:
+                n_accepted = len(passed) - [*reversed(passed), True].index(True)
             got = self._call()
             if got[0] != n_accepted:
                 self.unexplained += 1
@@ -523,6 +547,15 @@ def _texts(model: Model, prefix: tuple[int, ...], length: int) -> Iterator[tuple
         if chance:
             for rest, rest_chance in _texts(model, (*prefix, token), length - 1):
                 yield (token, *rest), chance * rest_chance
+
+
+def _chance_of_length(shares: Sequence[Fraction], n_accepted: int, scan: str) -> Fraction:
+    """Chance of an accepted length, from the chances of the positions to pass their own tests."""
+    if scan == FORWARD:
+        tests = [*shares[:n_accepted], *(1 - share for share in shares[n_accepted : n_accepted + 1])]
+    else:
+        tests = [*shares[max(n_accepted - 1, 0) : n_accepted], *(1 - share for share in shares[n_accepted:])]
+    return math.prod(tests, start=Fraction(1))
 
 
 def _add(

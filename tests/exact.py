@@ -11,6 +11,7 @@ from fractions import Fraction
 
 Row = Sequence[int]
 Verifier = Callable[..., tuple[int, int]]
+Breakpoints = Callable[..., list[list[Fraction]]]
 Model = Callable[[tuple[int, ...]], Row]  # from what was emitted so far to the row that predicts what follows
 
 
@@ -28,6 +29,65 @@ def verify(
             continue
         return i, draw(rejected_weights(target[i], draft_row), uniforms[-1])
     return len(tokens), draw(normalise(target[-1]), uniforms[-1])
+
+
+def verify_block(
+    target: Sequence[Row],
+    draft: Sequence[Row] | None,
+    tokens: Sequence[int],
+    uniforms: Sequence[float | Fraction],
+    *,
+    cap: Callable[[Fraction], Fraction] = lambda path: min(Fraction(1), path),
+    chance: Callable[..., Fraction] | None = None,
+    residual_path: Callable[[Fraction], Fraction] = lambda path: path,
+    scan: Callable[[int], Sequence[int]] = lambda k: range(k, 0, -1),
+    last_is_path: bool = True,
+) -> tuple[int, int]:
+    """One round of the block rule; the parts are there to be replaced by wrong ones (mutants.py)."""
+    if draft is None:
+        draft = [one_hot(token, len(target[0])) for token in tokens]
+    k, path = len(tokens), paths(target, draft, tokens, cap)
+    for i in scan(k):
+        if i == k and last_is_path:
+            accepts = path[k]
+        elif i == k:
+            accepts = (chance or block_chance)(path[k], normalise(target[k]), normalise(target[k]))
+        else:
+            accepts = (chance or block_chance)(path[i], normalise(target[i]), normalise(draft[i]))
+        if Fraction(uniforms[i - 1]) < accepts:
+            if i == k:
+                return k, draw(normalise(target[k]), uniforms[-1])
+            return i, draw(block_weights(residual_path(path[i]), target[i], draft[i]), uniforms[-1])
+    if k == 0:
+        return 0, draw(normalise(target[0]), uniforms[-1])
+    return 0, draw(block_weights(Fraction(1), target[0], draft[0]), uniforms[-1])
+
+
+def paths(
+    target: Sequence[Row],
+    draft: Sequence[Row],
+    tokens: Sequence[int],
+    cap: Callable[[Fraction], Fraction] = lambda path: min(Fraction(1), path),
+) -> list[Fraction]:
+    """For each prefix the probability that the target would have kept it as a whole."""
+    path = [Fraction(1)]
+    for token, p, q in zip(tokens, target, draft, strict=False):
+        in_target, in_draft = normalise(p)[token], normalise(q)[token]
+        path.append(cap(path[-1] * (in_target / in_draft if in_draft else Fraction(bool(in_target)))))
+    return path
+
+
+def block_chance(path: Fraction, in_target: Sequence[Fraction], in_draft: Sequence[Fraction]) -> Fraction:
+    """With which probability a prefix that is not the whole draft is accepted, if no longer one is."""
+    surplus = sum((max(Fraction(0), path * p - q) for p, q in zip(in_target, in_draft, strict=True)), Fraction(0))
+    return surplus / (surplus + 1 - path) if surplus + 1 - path else Fraction(1)
+
+
+def block_weights(path: Fraction, target_row: Row, draft_row: Row) -> list[Fraction]:
+    """What follows an accepted prefix; if that is nothing, a branch of probability 0, the target row."""
+    in_target = normalise(target_row)
+    residual = [max(Fraction(0), path * p - q) for p, q in zip(in_target, normalise(draft_row), strict=True)]
+    return residual if any(residual) else in_target
 
 
 def draw(weights: Sequence[Fraction], uniform: float | Fraction) -> int:
@@ -69,15 +129,34 @@ def breakpoints(target: Sequence[Row], draft: Sequence[Row] | None, tokens: Sequ
     return [sorted(point for point in column if 0 < point < 1) for column in points]
 
 
-def cells(
+def block_breakpoints(
     target: Sequence[Row], draft: Sequence[Row] | None, tokens: Sequence[int]
+) -> list[list[Fraction]]:
+    """As breakpoints, of the block rule."""
+    rows = [one_hot(token, len(target[0])) for token in tokens] if draft is None else draft
+    path, k = paths(target, rows, tokens), len(tokens)
+    points: list[set[Fraction]] = [set() for _ in target]
+    draws = [normalise(target[-1])]
+    for i in range(k):
+        draws.append(block_weights(path[i], target[i], rows[i]))
+        if i:
+            points[i - 1].add(block_chance(path[i], normalise(target[i]), normalise(rows[i])))
+    if k:
+        points[k - 1].add(path[k])
+    for weights in draws:
+        points[-1].update(running / sum(weights) for running in itertools.accumulate(weights))
+    return [sorted(point for point in column if 0 < point < 1) for column in points]
+
+
+def cells(
+    target: Sequence[Row], draft: Sequence[Row] | None, tokens: Sequence[int], points: Breakpoints = breakpoints
 ) -> Iterator[tuple[Fraction, list[float]]]:
     """Split [0, 1) ** (K + 1) at the breakpoints; give the volume of each cell and a float64 point inside it.
 
     With small integer rows a cell is far wider than 2 ** -53 in every direction, so the point is inside.
     """
     axes = []
-    for column in breakpoints(target, draft, tokens):
+    for column in points(target, draft, tokens):
         edges = [Fraction(0), *column, Fraction(1)]
         axes.append([(high - low, float((low + high) / 2)) for low, high in itertools.pairwise(edges)])
     for cell in itertools.product(*axes):
@@ -143,7 +222,14 @@ def wrong_decisions(verifier: Verifier) -> Iterator[tuple]:
 # --- laws ----------------------------------------------------------------------------------------------------------
 
 
-def emitted_law(verifier: Verifier, target: Model, draft: Model | None, propose: Model, k: int) -> dict:
+def emitted_law(
+    verifier: Verifier,
+    target: Model,
+    draft: Model | None,
+    propose: Model,
+    k: int,
+    points: Breakpoints = breakpoints,
+) -> dict:
     """The law of the K + 1 tokens that follow the empty text when one round is verified by `verifier`.
 
     Each draft comes with its exact probability under `propose` (the draft model, or for a deterministic drafter the
@@ -155,13 +241,26 @@ def emitted_law(verifier: Verifier, target: Model, draft: Model | None, propose:
         target_rows = [target(tokens[:i]) for i in range(k + 1)]
         draft_rows = None if draft is None else [draft(tokens[:i]) for i in range(k)]
         emitted: dict[tuple[int, ...], Fraction] = defaultdict(Fraction)
-        for volume, uniforms in cells(target_rows, draft_rows, tokens):
+        for volume, uniforms in cells(target_rows, draft_rows, tokens, points):
             n_accepted, next_token = verifier(target_rows, draft_rows, list(tokens), uniforms)
             emitted[(*tokens[:n_accepted], next_token)] += volume
         for text, volume in emitted.items():
             for rest, rest_chance in texts(target, k + 1 - len(text), text):
                 law[text + rest] += chance * volume * rest_chance
     return dict(law)
+
+
+def expected_accepted(
+    verifier: Verifier, target: Model, draft: Model, k: int, points: Breakpoints = breakpoints
+) -> Fraction:
+    """Expected number of drafted tokens that a verifier accepts in one round."""
+    total = Fraction(0)
+    for tokens, chance in texts(draft, k):
+        target_rows = [target(tokens[:i]) for i in range(k + 1)]
+        draft_rows = [draft(tokens[:i]) for i in range(k)]
+        for volume, uniforms in cells(target_rows, draft_rows, tokens, points):
+            total += chance * volume * verifier(target_rows, draft_rows, list(tokens), uniforms)[0]
+    return total
 
 
 def texts(model: Model, length: int, before: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], Fraction]]:

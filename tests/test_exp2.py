@@ -8,8 +8,8 @@ The scale must not leave the range of float32: temperatures from 1e-38 to 1e38.
 """
 
 import loops
-import mpmath
 import ml_dtypes
+import mpmath
 import numpy as np
 import pytest
 

@@ -124,6 +124,7 @@ def verify(
 
 def probabilities(rows: Any, sampling: Sampling | None, mask: Any, bias: Any) -> npt.NDArray[np.float32]:
     """Write out the law of each row, shape [B, V]."""
+    _inputs.check_options({"sampling": sampling, "mask": mask, "bias": bias}, False, False)
     keep: list[Any] = []
     rounds, layout = _rounds(
         rows, None, np.empty((len(rows), 0), int), np.zeros((len(rows), 1)), None, None, "token", keep

@@ -61,12 +61,14 @@ def sample(
     """
     rows, single = _stack(rows)
     uniforms = np.reshape(uniform, (len(rows), 1)) if np.size(uniform) == len(rows) else uniform
-    options = {} if sampling is None else {"sampling": sampling, "mask": _stack_mask(mask, single), "bias": bias}
-    drawn = _batch.verify("token", rows, None, np.empty((len(rows), 0), int), uniforms, **options)
+    mask = _stack_mask(mask, single)
+    drawn = _batch.verify(
+        "token", rows, None, np.empty((len(rows), 0), int), uniforms, sampling=sampling, mask=mask, bias=bias
+    )
     token = int(drawn.next_token[0]) if single else drawn.next_token
     if not with_probabilities:
         return token
-    law = _batch.probabilities(rows, sampling, _stack_mask(mask, single), bias)
+    law = _batch.probabilities(rows, sampling, mask, bias)
     return token, law[0] if single else law
 
 
@@ -114,4 +116,7 @@ def _stack_mask(mask: Any, single: bool) -> Any:
     if mask is None:
         return None
     words = np.asarray(mask)
+    if words.ndim != (1 if single else 2):
+        expected = "[ceil(V / 32)]" if single else "[B, ceil(V / 32)]"
+        raise ValueError(f"mask: expected shape {expected}, got {words.shape}")
     return words.reshape(1, 1, -1) if single else words[:, None, :]

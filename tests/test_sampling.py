@@ -1,4 +1,4 @@
-"""Verification from logits: kernel and reference compared with ``==``, both sides warped alike, and draws from the same law."""
+"""Verification from logits: kernel and reference compared with ``==``, both sides warped alike, draws from one law."""
 
 import itertools
 from fractions import Fraction
@@ -39,7 +39,7 @@ SAMPLINGS = st.builds(
 
 @st.composite
 def rounds(draw):
-    """Arguments and options of a round from logits. Numbers come from a seed, what they are used for from Hypothesis."""
+    """Arguments and options of a round from logits. The numbers come from a seed, their use from Hypothesis."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     vocab = draw(st.sampled_from([1, 2, 3, 8, 31, 33, 63, 65, 97, 255, 257, 1000, 4097]))
     k = draw(st.integers(0, 3))

@@ -254,8 +254,9 @@ def _from_bfloat16(bits: np.ndarray, widen: bool) -> np.ndarray:
 # --- messages ------------------------------------------------------------------------------------------------------
 
 
-def fail_target_shape(target: np.ndarray) -> NoReturn:
-    raise ValueError(f"target: expected shape [K + 1, V] with at least one row and V > 0, got {target.shape}")
+def fail_target_shape(target: np.ndarray | SparseRows) -> NoReturn:
+    shape = (len(target), target.vocab_size) if isinstance(target, SparseRows) else target.shape
+    raise ValueError(f"target: expected shape [K + 1, V] with at least one row and V > 0, got {shape}")
 
 
 def fail_draft_shape(draft: np.ndarray, k: int, vocab: int) -> NoReturn:

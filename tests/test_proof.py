@@ -327,7 +327,7 @@ def test_additions_are_those_of_the_reference():
 
 def counted(size, place):
     """Additions of entry `place` to something that is not the 0 an empty lane starts with, in `reference.row_sum`."""
-    block = reference._block(size)
+    block = reference.sums.BLOCK  # sizes up to 256 blocks
     start = place - place % block
     inside = place - start
     lane = max(0, (min(block, size - start) - 1 - inside % 16) // 16)  # later entries of its lane

@@ -61,6 +61,14 @@ def as_float_rows(rows: Any, name: str, ndims: tuple[int, ...], empty: tuple[int
     return np.require(array, requirements=["C", "A"])
 
 
+def as_rows(rows: Any, name: str, empty: tuple[int, ...] = ()) -> np.ndarray:
+    """Give a float32 matrix, halves widened: for what looks at rows from Python."""
+    array = as_float_rows(rows, name, (2,), empty)
+    if array.dtype == _BFLOAT16_BITS:
+        return _from_bfloat16(array.view(np.uint16), widen=True)
+    return array.astype(np.float32, copy=False)
+
+
 def dtype_code(rows: np.ndarray) -> int:
     """``sv_dtype`` of the C header."""
     return 2 if rows.dtype == _BFLOAT16_BITS else 1 if rows.dtype == np.float16 else 0

@@ -111,7 +111,7 @@ def certify_call(target: Any, draft: Any, *, normalized: bool = False, visited: 
     k = n_rows - 1
     draft_rows = None
     if draft is not None:
-        draft_rows = _inputs.as_rows(draft, "draft", vocab)
+        draft_rows = _inputs.as_rows(draft, "draft", (k, vocab))
         if draft_rows.shape != (k, vocab):
             _inputs.fail_draft_shape(draft_rows, k, vocab)
     if visited is None:
@@ -159,7 +159,8 @@ def _masses(rows: np.ndarray, n: int, name: str) -> list[float]:
     masses: list[float] = _core.row_masses(rows[:n])
     for i, mass in enumerate(masses):
         if not mass > 0.0:
-            _inputs._fail_row(rows, name, i)
+            status = 3 if name == "target" else 4
+            _inputs.fail_request("", status, i, None, rows[i], rows.shape[1], "probabilities")
     return masses
 
 

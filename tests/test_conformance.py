@@ -51,6 +51,7 @@ def own_random(verifier, seed=0):
     return lambda target, draft, tokens: verifier(target, draft, tokens, rng.random(len(tokens) + 1))
 
 
+@pytest.mark.statistical
 def test_a_verifier_with_its_own_random_numbers_conforms():
     """N = 1,500 in each of three tests; each fails a right verifier with probability 1e-8."""
     report = conformance.check(own_random(specverify.verify_sampled), takes_uniforms=False, rounds=1500)
@@ -58,6 +59,7 @@ def test_a_verifier_with_its_own_random_numbers_conforms():
     assert report.skipped == tuple(LAWS)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("name", "layer"),
     [
@@ -144,6 +146,7 @@ def test_arithmetic_in_float32_shows_and_a_tolerance_admits_it():
 # --- as tests of somebody else's ------------------------------------------------------------------------------------
 
 
+@pytest.mark.statistical
 class TestTheProduct(conformance.VerifierContract):
     """The helper for pytest, used as a user would. Its tests of frequencies are those of the kit."""
 

@@ -17,6 +17,7 @@ from specverify.simulate import (
 )
 
 
+@pytest.mark.statistical
 def test_frequencies_of_the_first_token():
     """40,000 trials. Standard error of a frequency is at most .5 / sqrt(40,000) = .0025: .015 is 6 of them."""
     target = random_markov(5, seed=7)
@@ -30,6 +31,7 @@ def test_frequencies_of_the_first_token():
         assert np.abs(frequencies - target.next_dist([2])).max() < 0.015
 
 
+@pytest.mark.statistical
 def test_a_long_text_has_the_frequencies_of_its_chain():
     """40,000 tokens. One state holds itself with .76, so neighbours are alike and count for a seventh: the standard
     error of a frequency is at most sqrt(.25 * 7 / 40,000) = .007; .04 is 6 of them.
@@ -96,6 +98,7 @@ def test_speedup():
     assert expected_speedup(3.0, k=4, draft_cost_ratio=0.05) > expected_speedup(3.0, k=4, draft_cost_ratio=0.5)
 
 
+@pytest.mark.statistical
 def test_spec_decodes_table_is_reproduced():
     """Its BENCHMARKS.md, k = 4, 20,000 tokens, the same models: acceptance .16 to 1.00, tokens per pass 1.62 to 5.00.
 
@@ -157,6 +160,7 @@ def test_models_say_what_is_wrong():
     assert MarkovModel([[0.5, 0.5], [1, 0]], start_token=1).next_dist([]).tolist() == [1, 0]
 
 
+@pytest.mark.statistical
 def test_accepted_lengths_follow_their_law_given_the_drafts():
     """One row for every state: then the acceptance rate is the same at each position, and the law is geometric."""
     target = MarkovModel(np.tile([0.5, 0.25, 0.25], (3, 1)))
@@ -181,6 +185,7 @@ def test_the_law_of_accepted_length_is_the_sum_over_drafts():
         assert law[start] == pytest.approx(-np.diff([*at_least, 0.0]), abs=1e-14)  # some 30 terms below 1
 
 
+@pytest.mark.statistical
 def test_rounds_follow_the_law_of_accepted_length():
     """4,000 rounds behind one prefix; fails a right verifier with probability 1e-6."""
     target = random_markov(8, seed=1)

@@ -1,6 +1,7 @@
 """Pieces of work, done here or by an executor. Knows nothing of what they are."""
 
 import concurrent.futures
+import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
@@ -40,5 +41,7 @@ def processes(workers: int) -> Iterator[concurrent.futures.Executor | None]:
     if workers == 1:
         yield None
         return
-    with concurrent.futures.ProcessPoolExecutor(workers) as executor:
+    # Not forked: a copy of a process with threads can wait for ever.
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(workers, mp_context=context) as executor:
         yield executor

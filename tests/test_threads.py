@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 
 import specverify
-from specverify import _core
 
 THREADS = 8
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
@@ -126,7 +125,9 @@ def sampled_round(k: int) -> tuple[Any, ...]:
     return rows, rows[:k], np.zeros(k, np.int64), np.full(k + 1, 0.5)
 
 
-@pytest.mark.parametrize(("make", "call"), [(greedy_round, specverify.verify_greedy), (sampled_round, specverify.verify_sampled)])
+@pytest.mark.parametrize(
+    ("make", "call"), [(greedy_round, specverify.verify_greedy), (sampled_round, specverify.verify_sampled)]
+)
 def test_another_thread_runs_during_a_long_call(make: Callable[..., Any], call: Callable[..., Any]) -> None:
     """Three attempts: a busy machine may let the other thread starve, while a call with the GIL never lets it run."""
     arguments = at_least_a_fifth_of_a_second(make, call)

@@ -149,7 +149,8 @@ def _rounds(
 ) -> tuple[np.ndarray, _Layout]:
     """Fill in everything but the sampler."""
     if isinstance(target, (list, tuple)) and len(target) == 0:
-        target = np.empty((0, 1, 1), np.float32)  # an empty batch has no shape of its own
+        # An empty batch has no shape of its own.
+        target = np.empty((0, 1, 1) if cu_lengths is None else (0, 1), np.float32)
         tokens, uniforms, draft, lengths = np.empty((0, 0), int), np.empty((0, 1)), None, None
     if not isinstance(target, SparseRows):
         target = _inputs.as_float_rows(target, "target", (2,) if cu_lengths is not None else (2, 3))

@@ -357,6 +357,8 @@ FLAT = np.ones((5, 4)), np.ones((3, 4)), np.zeros(3, int), np.full(5, 0.5)
         ((ROWS, [None], TOKENS, UNIFORMS), {}, r"^draft: expected one entry for each of 2 requests, got 1$"),
         ((ROWS, DRAFTS, TOKENS, UNIFORMS), {"sampling": [Sampling()]}, r"^sampling: expected one for each of 2 req"),
         ((ROWS, DRAFTS, TOKENS, UNIFORMS), {"threads": 0}, r"^threads: expected a positive integer, got 0$"),
+        ((ROWS, DRAFTS, TOKENS, UNIFORMS), {"threads": None}, r"^threads: expected a positive integer, got None$"),
+        ((ROWS, DRAFTS, TOKENS, UNIFORMS), {"threads": 1.5}, r"^threads: expected a positive integer, got 1.5$"),
         ((ROWS, DRAFTS, TOKENS, UNIFORMS), {"on_error": "skip"}, r"^on_error: expected 'raise' or 'mark', got 'skip'$"),
         ((np.ones((2, 0, 4)), None, TOKENS, UNIFORMS), {}, r"^target: expected shape \[K \+ 1, V\] with at least one"),
         ((ROWS, None, TOKENS, UNIFORMS), {"mask": np.ones((2, 3), np.int32)}, r"^mask and bias apply to logits"),

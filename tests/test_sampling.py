@@ -1,6 +1,7 @@
 """Verification from logits: kernel and reference compared with ``==``, both sides warped alike, draws from one law."""
 
 import itertools
+import re
 from fractions import Fraction
 
 import bisection
@@ -260,6 +261,15 @@ def test_probabilities_of_probabilities_are_normalised():
         specverify.probabilities([[1.0, 1.0], [0.0, 0.0]])
 
 
+@pytest.mark.parametrize("shape", [(), (1, 1, 4)])
+def test_rows_to_sample_from_that_are_no_rows(shape):
+    message = rf"^rows: expected shape \[V\] or \[B, V\], got {re.escape(str(shape))}$"
+    with pytest.raises(ValueError, match=message):
+        specverify.probabilities(np.ones(shape), Sampling())
+    with pytest.raises(ValueError, match=message):
+        sample(np.ones(shape), 0.5)
+
+
 @pytest.mark.parametrize("option", [{"mask": np.ones(1, np.int32)}, {"bias": np.ones(2)}])
 def test_mask_and_bias_need_a_sampling(option):
     message = r"^mask and bias apply to logits: expected sampling=Sampling\(\.\.\.\), got None$"
@@ -289,6 +299,10 @@ def test_a_mask_of_another_shape_than_the_rows(shape):
         ({"temperature": float("inf")}, "temperature: expected a finite number, 0 or more, got inf"),
         ({"top_k": -1}, "top_k: expected an integer, 0"),
         ({"top_k": 1.5}, "top_k: expected an integer, 0"),
+        ({"top_k": 5.0}, "top_k: expected an integer, 0"),
+        ({"top_k": None}, "top_k: expected an integer, 0"),
+        ({"top_k": 2**63}, "top_k: expected an integer, 0"),
+        ({"top_k": float("inf")}, "top_k: expected an integer, 0"),
         ({"top_p": 0.0}, "top_p: expected a number in"),
         ({"top_p": 1.1}, "top_p: expected a number in"),
         ({"top_p": float("nan")}, "top_p: expected a number in"),

@@ -7,6 +7,7 @@ child, where its threads do not exist.
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from numbers import Integral
 
 import numpy as np
 
@@ -18,8 +19,8 @@ os.register_at_fork(after_in_child=_pools.clear)
 
 def run(rule: str, rounds: np.ndarray, verdicts: np.ndarray, threads: int) -> None:
     """Run all rounds with up to `threads` threads, this one included."""
-    if threads != int(threads) or threads < 1:
-        raise ValueError(f"threads: expected a positive integer, got {threads}")
+    if not isinstance(threads, Integral) or threads < 1:
+        raise ValueError(f"threads: expected a positive integer, got {threads!r}")
     queue = _core.Queue()
     helpers = min(int(threads), len(rounds)) - 1
     if helpers > 0:

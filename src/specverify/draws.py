@@ -107,7 +107,7 @@ def probabilities(rows: Any, sampling: Sampling | None = None, *, mask: Any = No
 
 
 def _stack(rows: Any) -> tuple[np.ndarray, bool]:
-    array = _inputs.as_float_rows(rows, "target", (1, 2))
+    array = _inputs.as_float_rows(rows, "rows", (1, 2))
     single = array.ndim == 1
     return array.reshape(-1, 1, array.shape[-1]) if array.shape[-1] else array[None], single
 

@@ -89,7 +89,8 @@ def _sorted_row(i: int, ids: Any, probs: Any) -> tuple[np.ndarray, np.ndarray]:
     ids = ids[order].astype(np.int64)
     if ids.size and (ids[0] < 0 or (np.diff(ids) == 0).any()):
         raise ValueError(f"SparseRows: row {i}: expected ids of 0 or more without repetition")
-    return ids, probs[order].astype(np.float32)
+    with np.errstate(over="ignore"):  # beyond float32 becomes infinity, which no visited row may hold
+        return ids, probs[order].astype(np.float32)
 
 
 def _joined(rows: Sequence[np.ndarray], dtype: type) -> np.ndarray:

@@ -5,6 +5,7 @@ What they do to a row is in ``_warp.pxi``, and in plain NumPy in :mod:`specverif
 
 import math
 from dataclasses import dataclass
+from numbers import Integral
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class Sampling:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
             raise ValueError(f"temperature: expected a finite number, 0 or more, got {self.temperature}")
-        if self.top_k != int(self.top_k) or self.top_k < 0:
+        if not (isinstance(self.top_k, Integral) and 0 <= self.top_k < 2**63):
             raise ValueError(f"top_k: expected an integer, 0 (all) or more, got {self.top_k}")
         if not 0 < self.top_p <= 1:
             raise ValueError(f"top_p: expected a number in (0, 1], got {self.top_p}")

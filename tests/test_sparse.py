@@ -175,6 +175,7 @@ def test_lists_that_are_no_rows(arguments, error, message):
         (np.ones((2, 4)), SparseRows([[]], [[]]), ValueError, r"^draft\[0\] sums to 0"),
         (np.ones((2, 4)), SparseRows([[1, 3]], [[0.5, np.nan]]), ValueError, r"^draft\[0, 3\] = nan"),
         (np.ones((2, 4)), SparseRows([[1, 3]], [[0.5, -1]]), ValueError, r"^draft\[0, 3\] = -1.0"),
+        (np.ones((2, 4)), SparseRows([[1, 3]], [[0.5, 1e39]]), ValueError, r"^draft\[0, 3\] = inf"),
         (
             SparseRows([[1]] * 2, [[1.0]] * 2),
             None,

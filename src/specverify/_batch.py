@@ -88,38 +88,33 @@ def verify(
     draft: Any,
     tokens: Any,
     uniforms: Any,
-    *,
+    options: Options,
     normalized: bool = False,
-    sampling: Sampling | Sequence[Sampling] | None = None,
-    mask: Any = None,
-    bias: Any = None,
-    lengths: Any = None,
-    cu_lengths: Any = None,
-    threads: int = 1,
-    on_error: str = "raise",
-    detail: bool = False,
-    out: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Any:
     """Do what ``verify.py`` documents for the operation named `rule`."""
+    _inputs.check_names(options, Options.__annotations__)
+    on_error, detail = options.get("on_error", "raise"), options.get("detail", False)
     if on_error not in ("raise", "mark"):
         raise ValueError(f"on_error: expected 'raise' or 'mark', got {on_error!r}")
-    _inputs.check_options({"sampling": sampling, "mask": mask, "bias": bias}, normalized, rule == "greedy")
+    _inputs.check_options(options, normalized, rule == "greedy")
     keep: list[Any] = []  # what the addresses point into
-    rounds, layout = _rounds(target, draft, tokens, uniforms, lengths, cu_lengths, rule, keep)
+    rounds, layout = _rounds(
+        target, draft, tokens, uniforms, options.get("lengths"), options.get("cu_lengths"), rule, keep
+    )
     if rule == "block" and layout.lengths.max(initial=0) > _core.LONGEST_BLOCK:
         _inputs.fail_long_block(int(layout.lengths.max()), _core.LONGEST_BLOCK)
     rounds["normalized"] = normalized
-    _set_sampler(rounds, layout, sampling, mask, bias, keep)
+    _set_sampler(rounds, layout, options.get("sampling"), options.get("mask"), options.get("bias"), keep)
     probs = None
     if detail and rule != "greedy":
         probs = np.ones((len(rounds), layout.width))
         rounds["emitted_probs"] = _addresses(probs, 8 * layout.width * np.arange(len(rounds)), keep)
     verdicts = np.empty(len(rounds), VERDICT)
-    _threads.run(rule, rounds, verdicts, threads)
+    _threads.run(rule, rounds, verdicts, options.get("threads", 1))
     bad = np.flatnonzero(verdicts["status"])
     if bad.size and on_error == "raise":
         _core.explain(rounds, verdicts, int(bad[0]), "" if layout.form == "single" else f"request {bad[0]}: ")
-    return _results(verdicts, layout, tokens, probs, out, detail or on_error == "mark")
+    return _results(verdicts, layout, tokens, probs, options.get("out"), detail or on_error == "mark")
 
 
 def probabilities(rows: Any, sampling: Sampling | None, mask: Any, bias: Any) -> npt.NDArray[np.float32]:

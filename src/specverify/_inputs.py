@@ -4,7 +4,7 @@ Holds the slow side of the gate: what ``_core`` cannot use in place is converted
 here, in one pattern: argument, expected, got, where. Holds no rule of verification.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
@@ -163,6 +163,12 @@ def check_sparse_draft(draft: SparseRows, k: int, vocab: int) -> None:
 def check_sampling(sampling: Any) -> None:
     if not isinstance(sampling, Sampling):
         raise TypeError(f"sampling: expected Sampling, got {type(sampling).__name__}")
+
+
+def check_names(options: Mapping[str, Any], known: Collection[str]) -> None:
+    for name in options:
+        if name not in known:
+            raise TypeError(f"unexpected keyword argument {name!r}: expected one of {', '.join(known)}")
 
 
 def check_options(options: Mapping[str, Any], normalized: bool, is_greedy: bool) -> None:

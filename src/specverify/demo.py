@@ -142,16 +142,23 @@ def decode_rounds(
 
         verify_started = time.perf_counter()
         if greedy:
-            verdict = verify_greedy(target_rows, tokens)
+            n_accepted, next_token = verify_greedy(target_rows, tokens)
         else:
-            verdict = verify_sampled(target_rows, draft_rows, tokens, uniforms)
+            n_accepted, next_token = verify_sampled(target_rows, draft_rows, tokens, uniforms)
         ended = time.perf_counter()
 
         if greedy:
             acceptance = (target_rows[:-1].argmax(axis=1) == tokens).astype(float)
         else:
             acceptance = acceptance_probabilities(target_rows, draft_rows, tokens)
-        decided = Round(tuple(drafted), tuple(acceptance.tolist()), *verdict, ended - started, ended - verify_started)
+        decided = Round(
+            tuple(drafted),
+            tuple(acceptance.tolist()),
+            n_accepted,
+            next_token,
+            ended - started,
+            ended - verify_started,
+        )
         text += decided.emitted
         yield decided
 

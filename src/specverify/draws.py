@@ -63,7 +63,12 @@ def sample(
     uniforms = np.reshape(uniform, (len(rows), 1)) if np.size(uniform) == len(rows) else uniform
     mask = _stack_mask(mask, single)
     drawn = _batch.verify(
-        "token", rows, None, np.empty((len(rows), 0), int), uniforms, sampling=sampling, mask=mask, bias=bias
+        "token",
+        rows,
+        None,
+        np.empty((len(rows), 0), int),
+        uniforms,
+        {"sampling": sampling, "mask": mask, "bias": bias},
     )
     token = int(drawn.next_token[0]) if single else drawn.next_token
     if not with_probabilities:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import mutants, proof
+from ._result import Verdict
 from .experiments import Cell, Replay
 from .verify import verify_sampled
 
@@ -140,7 +141,8 @@ def emitted_laws() -> dict[str, tuple[list[float], float]]:
 
     # A draft that takes its argmax, verified against the softmax it did not draw from.
     def softmax_for_argmax(target: Any, draft: Any, tokens: Any, uniforms: Any) -> tuple[int, int]:
-        return verify_sampled(target, np.array([EXAMPLE_DRAFT], np.float32), tokens, uniforms)
+        verdict: Verdict = verify_sampled(target, np.array([EXAMPLE_DRAFT], np.float32), tokens, uniforms)
+        return verdict
 
     most_likely = int(np.argmax(EXAMPLE_DRAFT))
     argmax = proof.position_law(softmax_for_argmax, EXAMPLE_TARGET, None, token=most_likely)

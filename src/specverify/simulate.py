@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import verify
+from ._result import Verdict
 from ._work import Progress, ignore
 from .proof.closed_form import Model
 from .verify import verify_sampled
@@ -228,7 +229,8 @@ def rules() -> dict[str, Callable[..., tuple[int, int]]]:
 def sample(dist: Any, rng: Any) -> int:
     """Draw one token from a row: an exact draw with one uniform."""
     row = np.asarray(dist, np.float32)[np.newaxis]
-    return verify_sampled(row, None, _NO_TOKENS, np.random.default_rng(rng).random(1)).next_token
+    drawn: Verdict = verify_sampled(row, None, _NO_TOKENS, np.random.default_rng(rng).random(1))
+    return drawn.next_token
 
 
 def speculative_step(

@@ -58,7 +58,7 @@ def verify_greedy(target: Any, tokens: Any, **options: Unpack[Options]) -> Any:
     Verdict(n_accepted=1, next_token=0)
     """
     verdict = _core.verify_greedy(target, tokens, options)
-    return _batch.verify("greedy", target, None, tokens, None, **options) if verdict is None else verdict
+    return _batch.verify("greedy", target, None, tokens, None, options) if verdict is None else verdict
 
 
 def verify_sampled(
@@ -162,7 +162,7 @@ def verify_sampled(
     """
     verdict = _core.verify_sampled(target, draft, tokens, uniforms, normalized, options)
     if verdict is None:
-        return _batch.verify("token", target, draft, tokens, uniforms, normalized=normalized, **options)
+        return _batch.verify("token", target, draft, tokens, uniforms, options, normalized)
     return verdict
 
 
@@ -214,5 +214,5 @@ def verify_block(
     """
     verdict = _core.verify_block(target, draft, tokens, uniforms, normalized, options)
     if verdict is None:
-        return _batch.verify("block", target, draft, tokens, uniforms, normalized=normalized, **options)
+        return _batch.verify("block", target, draft, tokens, uniforms, options, normalized)
     return verdict

@@ -1,16 +1,13 @@
 """What every test may ask for. To import: helpers.py, the exact rule in exact.py, wrong verifiers in mutants.py."""
 
-import os
-
 import pytest
+from helpers import EXAMPLES
 from hypothesis import settings
 
 import specverify
 from specverify import _isa
 
-# Derandomised, so that a run says the same on every machine; no deadline, because no test here is about time. Emulated
-# machines, which take ten times as long, try fewer examples (tools/aarch64.sh).
-EXAMPLES = int(os.environ.get("SPECVERIFY_TEST_EXAMPLES", "60"))
+# Derandomised, so that a run says the same on every machine; no deadline, because no test here is about time.
 settings.register_profile("specverify", deadline=None, derandomize=True, max_examples=EXAMPLES)
 settings.load_profile("specverify")
 

@@ -4,12 +4,16 @@ Helpers that compute something are tested in test_helpers.py.
 """
 
 import functools
+import os
 from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 
 from specverify import reference
+
+# Examples of a property. Emulated machines, which take ten times as long, try fewer (tools/aarch64.sh).
+EXAMPLES = int(os.environ.get("SPECVERIFY_TEST_EXAMPLES", "60"))
 
 ALMOST_ONE = 1 - 2**-53  # the largest float64 below 1
 

@@ -2,7 +2,7 @@
 
 import bisection
 import numpy as np
-from helpers import ALMOST_ONE
+from helpers import ALMOST_ONE, EXAMPLES
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
@@ -231,7 +231,7 @@ PAIRS_OF_ROWS = st.integers(2, 6).flatmap(
 )
 
 
-@settings(max_examples=30)
+@settings(max_examples=EXAMPLES // 2)
 @given(PAIRS_OF_ROWS, st.randoms())
 def test_permuting_the_vocabulary_permutes_the_law(rows, random):
     """Integer rows, so that sums are exact in any order. Each law is within TOLERANCE of the exact one."""

@@ -9,7 +9,7 @@ import helpers
 import ml_dtypes
 import numpy as np
 import pytest
-from helpers import ALMOST_ONE
+from helpers import ALMOST_ONE, EXAMPLES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -93,7 +93,7 @@ def outcome(function, *arguments, **options):
         return "error"
 
 
-@settings(max_examples=250)
+@settings(max_examples=4 * EXAMPLES)
 @given(rounds())
 def test_every_rule_gives_the_reference_s_result(case):
     arguments, options = case
@@ -115,7 +115,7 @@ def test_every_rule_gives_the_reference_s_result(case):
             assert rows == "error" if law == "error" else tuple(rows[0]) == law
 
 
-@settings(max_examples=60)
+@settings(max_examples=EXAMPLES)
 @given(rounds())
 def test_a_list_of_what_a_sampler_leaves_is_the_sampler(case):
     """Weights of the survivors, given as sparse rows of probabilities, decide as the logits do."""

@@ -45,13 +45,20 @@ class SparseRows:
     def __init__(self, ids: Any, probs: Any, vocab_size: int | None = None) -> None:
         if len(ids) != len(probs):
             raise ValueError(f"SparseRows: expected as many rows of probs as of ids ({len(ids)}), got {len(probs)}")
-        rows = [_sorted_row(i, *row) for i, row in enumerate(zip(ids, probs, strict=True))]
+        rows = [_checked_row(i, *row) for i, row in enumerate(zip(ids, probs, strict=True))]
+        counts = np.array([row[0].size for row in rows], np.int64)
+        listed, owner = _joined([row[0] for row in rows], np.int64), np.repeat(np.arange(len(rows)), counts)
+        order = np.lexsort((listed, owner))  # all rows at once: one by one takes twice as long
         #: Token ids of all rows behind each other, ascending in each.
-        self.ids: npt.NDArray[np.int64] = _joined([row[0] for row in rows], np.int64)
+        self.ids: npt.NDArray[np.int64] = listed[order]
         #: Their probabilities.
-        self.probs: npt.NDArray[np.float32] = _joined([row[1] for row in rows], np.float32)
+        self.probs: npt.NDArray[np.float32] = _joined([row[1] for row in rows], np.float32)[order]
         #: Where each row starts in `ids` and `probs`, and where the last one ends: K + 1 numbers.
-        self.offsets: npt.NDArray[np.int64] = np.cumsum([0, *(len(row[0]) for row in rows)], dtype=np.int64)
+        self.offsets: npt.NDArray[np.int64] = np.concatenate(([0], counts.cumsum()))
+        wrong = self.ids < 0
+        wrong[1:] |= (self.ids[1:] == self.ids[:-1]) & (owner[1:] == owner[:-1])
+        if wrong.any():
+            raise ValueError(f"SparseRows: row {owner[wrong.argmax()]}: expected ids of 0 or more without repetition")
         #: Largest id of all, -1 without any.
         self.largest_id = int(self.ids.max(initial=-1))
         self.vocab_size = vocab_size
@@ -74,7 +81,7 @@ class SparseRows:
         return rows
 
 
-def _sorted_row(i: int, ids: Any, probs: Any) -> tuple[np.ndarray, np.ndarray]:
+def _checked_row(i: int, ids: Any, probs: Any) -> tuple[np.ndarray, np.ndarray]:
     ids = np.asarray(ids)
     probs = np.asarray(probs)
     if ids.ndim != 1 or ids.shape != probs.shape:
@@ -85,12 +92,8 @@ def _sorted_row(i: int, ids: Any, probs: Any) -> tuple[np.ndarray, np.ndarray]:
         raise TypeError(f"SparseRows: row {i}: expected integer ids, got dtype {ids.dtype}")
     if probs.size and probs.dtype.kind not in "fiu":
         raise TypeError(f"SparseRows: row {i}: expected real probabilities, got dtype {probs.dtype}")
-    order = np.argsort(ids, kind="stable")
-    ids = ids[order].astype(np.int64)
-    if ids.size and (ids[0] < 0 or (np.diff(ids) == 0).any()):
-        raise ValueError(f"SparseRows: row {i}: expected ids of 0 or more without repetition")
     with np.errstate(over="ignore"):  # beyond float32 becomes infinity, which no visited row may hold
-        return ids, probs[order].astype(np.float32)
+        return ids.astype(np.int64, copy=False), probs.astype(np.float32, copy=False)
 
 
 def _joined(rows: Sequence[np.ndarray], dtype: type) -> np.ndarray:

@@ -8,7 +8,12 @@ from specverify import _isa, measure
 
 
 def pytest_addoption(parser):
-    parser.addoption("--seconds", type=float, default=1.0, help="time for each row (default: %(default)s)")
+    parser.addoption("--seconds", type=float, default=0.6, help="time for each row (default: %(default)s)")
+
+
+def pytest_collection_modifyitems(items):
+    """Measure beside peers last: they load frameworks into this process."""
+    items.sort(key=lambda item: item.path.name == "test_peers.py")
 
 
 @pytest.fixture(params=_isa.available_isas())

@@ -4,7 +4,8 @@
     python benchmarks/report.py --store .work/bench.json  first store what a run of the suite measured
 
 Stored results are documents as ``specverify bench --json`` prints them ("suite": "short") and as the suite in this
-folder collects them ("suite": "full"). Tables stand between the marker comments and are never edited by hand.
+folder collects them ("suite": "full"). Tables stand between the marker comments and are never edited by hand. What
+needs other packages (peers, rows of a model) is stored with its date, and kept by a later run without them.
 """
 
 import argparse
@@ -20,6 +21,8 @@ from specverify.cli.bench import as_markdown
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PLOT = ROOT / "docs" / "time.svg"
+DATED = ("peers", "models")  # kept by a run that does not measure them
+FILTERS = "top-k, top-p, min-p"
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
 
 
@@ -41,13 +44,15 @@ def main():
 
 def store(document):
     """Write one machine's results, a line for each row."""
-    kinds = ("rows", "fixed", "visited")
-    head = {key: value for key, value in document.items() if key not in kinds}
+    path = RESULTS / f"{slug(document['machine']['cpu'])}.json"
+    before = json.loads(path.read_text()) if path.is_file() else {}
+    document = document | {kind: document[kind] or before.get(kind, []) for kind in DATED}
+    head = {key: value for key, value in document.items() if key not in measure.KINDS}
     parts = [json.dumps(head, indent=1)[:-2]]
-    for kind in kinds:
+    for kind in measure.KINDS:
         lines = ",\n  ".join(json.dumps(row) for row in document[kind])
-        parts.append(f' "{kind}": [\n  {lines}\n ]')
-    (RESULTS / f"{slug(document['machine']['cpu'])}.json").write_text(",\n".join(parts) + "\n}\n")
+        parts.append(f' "{kind}": [\n  {lines}\n ]' if lines else f' "{kind}": []')
+    path.write_text(",\n".join(parts) + "\n}\n")
 
 
 def slug(name):
@@ -66,9 +71,14 @@ def full(documents):
 def select(document, **wanted):
     """Give the rows with these values; those of the preferred variant unless `variant` is among them."""
     wanted = {"variant": document["machine"]["variant"], **wanted}
+    return among(document["rows"], **wanted)
+
+
+def among(rows, **wanted):
+    """Give the rows with these values, or one of those in a tuple."""
     return [
         row
-        for row in document["rows"]
+        for row in rows
         if all(row[key] in value if isinstance(value, tuple) else row[key] == value for key, value in wanted.items())
     ]
 
@@ -137,7 +147,57 @@ def goals(document):
         found.append(Goal(text, rows, lambda row: row["us"]["specverify"], limit))
     text = "a round of K = 16 rejected at 0: at most 1.3 times as long as one of K = 1"
     found.append(Goal(text, document["visited"], lambda row: row["us"]["long"] / row["us"]["short"], 1.3))
+    found += sampler_goals(document) + peer_goals(document)
     return [goal for goal in found if goal.rows]
+
+
+def sampler_goals(document):
+    """Give the goals for logits, sparse rows and batches."""
+    found = []
+    for settings, words, limit in (
+        ("temperature", "a temperature", 8),
+        (FILTERS, "top-k 40, top-p .95, min-p .05", 14),
+    ):
+        rows = among(document["warped"], vocab=32_000, kind="peaked", dtype="float32", settings=settings)
+        text = f"a row of logits, {words}, V = 32,000, in cache: at most {limit} times as long as `np.max` over it"
+        found.append(Goal(text, rows, lambda row: row["us"]["specverify"] / row["us"]["read"], limit))
+    rows = among(document["logits"], vocab=128_256, settings=FILTERS)
+    with_torch = [row for row in rows if "torch" in row["us"]]
+    text = "a round from logits, all filters, V = 128,256: at least {} times as fast as {}"
+    for name, one, us, limit in (("torch", with_torch, torch_us, 20), ("NumPy", rows, measure.numpy_us, 10)):
+        figure = ratio_to(us)
+        found.append(Goal(text.format(limit, name), one, figure, limit, at_least=True))
+    text = "a round of sparse rows, top 40 on both sides: at most 10 µs"
+    found.append(Goal(text, document["sparse"], lambda row: row["us"]["specverify"], 10))
+    text = "a batch of 32 requests, K = 4, V = 32,000: at least 1.8 times as fast on two threads as on one"
+    found.append(Goal(text, document["batches"], on_two_threads, 1.8, at_least=True))
+    found.append(Goal("one more request in a batch: at most 0.2 µs", document["requests"], us_of_a_request, 0.2))
+    return found
+
+
+def peer_goals(document):
+    rows = [row for row in document["peers"] if "transformers" in row["us"]]
+    text = "at least 50 times as fast as transformers' function, {}"
+    return [
+        Goal(text.format(words), rows, ratio_to(lambda us: us["transformers"], mine), 50, at_least=True)
+        for words, mine in (("from probabilities", "specverify"), ("from logits as that", "specverify_logits"))
+    ]
+
+
+def ratio_to(other, mine="specverify"):
+    return lambda row: other(row["us"]) / row["us"][mine]
+
+
+def torch_us(us):
+    return us["torch"]
+
+
+def on_two_threads(row):
+    return row["us"]["threads_1"] / row["us"]["threads_2"]
+
+
+def us_of_a_request(row):
+    return (row["us"]["many"] - row["us"]["few"]) / (row["many"] - row["few"])
 
 
 def goal_table(goals):
@@ -162,6 +222,7 @@ def words(row):
     parts = [f"V = {row['vocab']:,}"] if "vocab" in row else []
     parts += [row["operation"]] if "operation" in row and "inputs" in row else []
     parts += ["normalized"] if row.get("normalized") else []
+    parts += [row["settings"]] if "settings" in row else []
     if "rejected_at" in row:
         parts += [f"K = {row['k']}", f"rejected {rejection(row)}"]
     return ", ".join(parts)
@@ -225,6 +286,148 @@ def call_tables(document):
     return lines
 
 
+# --- tables of logits, sparse rows, batches, the block rule and peers ------------------------------------------------
+
+
+def table(header, rows):
+    """Lay out cells. A column whose name ends in a space holds words and is aligned to the left."""
+    aligned = ["---" if name.endswith(" ") else "---:" for name in header]
+    lines = [f"| {' | '.join(name.strip() for name in header)} |", f"| {' | '.join(aligned)} |"]
+    return [*lines, *(f"| {' | '.join(cells)} |" for cells in rows)]
+
+
+def warped_table(document):
+    header = [
+        "V",
+        "rows ",
+        *(f"{settings}{unit}" for settings in settings_of(document) for unit in (", µs", ", read ×")),
+    ]
+    lines = []
+    kinds = dict.fromkeys((row["vocab"], row["kind"], row["dtype"]) for row in document["warped"])
+    for vocab, kind, dtype in kinds:  # the same settings for all
+        cells = [f"{vocab:,}", kind if dtype == "float32" else f"{kind}, {dtype}"]
+        for settings in settings_of(document):
+            (row,) = among(document["warped"], vocab=vocab, kind=kind, dtype=dtype, settings=settings)
+            us = row["us"]
+            cells += [number(us["specverify"]), number(us["specverify"] / us["read"])]
+        lines.append(cells)
+    return table(header, lines)
+
+
+def settings_of(document):
+    return list(dict.fromkeys(row["settings"] for row in document["warped"]))
+
+
+def logit_table(document):
+    lines = []
+    for row in document["logits"]:
+        us, numpy = row["us"], measure.numpy_us(row["us"])
+        cells = [f"{row['vocab']:,}", row["settings"], rejection(row), number(us["specverify"])]
+        cells += [number(numpy), number(numpy / us["specverify"])]
+        cells += [number(us["torch"]), number(us["torch"] / us["specverify"])] if "torch" in us else ["", ""]
+        lines.append([*cells, number(us["specverify"] / us["read"])])
+    header = ["V", "settings ", "rejected ", "specverify µs", "NumPy µs", "NumPy ×", "torch µs", "torch ×", "read ×"]
+    return table(header, lines)
+
+
+def sparse_table(document):
+    lines = [
+        [f"{row['vocab']:,}", rejection(row), number(row["us"]["specverify"]), number(row["us"]["make"])]
+        for row in document["sparse"]
+    ]
+    return table(["V", "rejected ", "µs", "to make the rows from arrays, µs"], lines)
+
+
+def batch_tables(document):
+    lines = []
+    for row in document["batches"]:
+        us = row["us"]
+        sizes = [str(row["requests"]), str(row["k"]), f"{row['vocab']:,}"]
+        lines.append([*sizes, number(us["threads_1"]), number(us["threads_2"]), number(on_two_threads(row))])
+
+    def more(row):
+        return f"{us_of_a_request(row):.3f}"
+
+    found = table(["requests", "K", "V", "one thread, µs", "two threads, µs", "two threads ×"], lines)
+    lines = [
+        [str(row["few"]), number(row["us"]["few"]), f"{row['many']:,}", number(row["us"]["many"]), more(row)]
+        for row in document["requests"]
+    ]
+    header = ["requests, K = 1, V = 8", "µs", "requests", "µs", "one more request, µs"]
+    return [*found, "", *table(header, lines)]
+
+
+def block_tables(document):
+    """Tokens per target pass and times, first of made rows, then of a model's."""
+    lines = []
+    for row in document["block"]:
+        if row["tokens"]:
+            lines.append([row["pair"], str(row["vocab"]), str(row["k"]), *gain(row["tokens"])])
+    header = ["pair of Markov models ", "V", "K", "token rule", "block rule", "more tokens, %"]
+    found = ["Tokens per target pass, exact:", "", *table(header, lines)]
+    lines = [
+        [f"{row['vocab']:,}", str(row["k"]), row["pair"], *extra(row["us"])] for row in document["block"] if row["us"]
+    ]
+    header = ["V", "K", "rows ", "token rule, µs", "block rule, µs", "more, µs"]
+    found += ["", "Time of rounds that end as they may:", "", *table(header, lines)]
+
+    def error(row):
+        return number(100 * row["tokens"]["error"] / row["tokens"]["token"])
+
+    if document["models"]:
+        first = document["models"][0]
+        versions = ", ".join(f"{name} {version}" for name, version in first["versions"].items())
+        found += [
+            "",
+            f"On rows of {first['model']}, V = {first['vocab']:,}, from logits ({first['date']}, {versions}):",
+        ]
+        lines = [
+            [row["draft"], str(row["k"]), str(row["drafts"]), *gain(row["tokens"]), error(row), *extra(row["us"])]
+            for row in document["models"]
+        ]
+        header = ["draft: the same model, ", "K", "drafts", "token rule", "block rule", "more tokens, %"]
+        header += ["standard error, %", "token rule, µs", "block rule, µs", "more, µs"]
+        found += ["", *table(header, lines)]
+    return found
+
+
+def gain(tokens):
+    more = 100 * (tokens["block"] / tokens["token"] - 1)
+    return [f"{tokens['token']:.3f}", f"{tokens['block']:.3f}", f"{more:.1f}"]
+
+
+def extra(us):
+    return [number(us["token"]), number(us["block"]), number(us["block"] - us["token"])]
+
+
+def other_table(document):
+    """Lay out what other packages take on the same arrays."""
+    if not document["peers"]:
+        return ["No peer was installed."]
+    names = {
+        "specverify": "specverify",
+        "specverify_trusted": "specverify, trusted",
+        "specverify_logits": "specverify, logits",
+        "numpy": "NumPy",
+        "numba": "numba, trusted",
+        "jax": "JAX, trusted",
+        "torch": "torch, trusted",
+        "vllm": "vLLM's C++",
+        "transformers": "transformers, logits",
+    }
+    rows = [row | {"us": row["us"] | {"numpy": measure.numpy_us(row["us"])}} for row in document["peers"]]
+    present = {key: name for key, name in names.items() if all(key in row["us"] for row in rows)}
+    lines = [
+        [f"{row['vocab']:,}", rejection(row), *(number(row["us"][key]) for key in present)]
+        + ([number(ratio_to(lambda us: us["transformers"], mine)(row)) for mine in ("specverify", "specverify_logits")])
+        for row in rows
+        if "transformers" in row["us"]
+    ]
+    versions = ", ".join(f"{name} {version}" for name, version in rows[0]["versions"].items())
+    header = ["V", "rejected ", *(f"{name} µs" for name in present.values()), "transformers ×", "from logits ×"]
+    return [f"Measured {rows[0]['date']} with {versions}.", "", *table(header, lines)]
+
+
 def machine_table(machine):
     cells = {
         "processor": f"{machine['cpu']}, {machine['cores']} cores, largest cache {machine['cache_bytes'] >> 20} MiB",
@@ -258,6 +461,17 @@ def full_section(document):
                 lines += time_table(document, variant=variant, **wanted)
     lines += ["", "### Peers, K = 4, rows in cache", "", *peer_table(document)]
     lines += ["", "### What a call costs beside the rows", "", *call_tables(document)]
+    later = {
+        "A row of logits": ("warped", warped_table),
+        "Rounds from logits, K = 4, rows in cache": ("logits", logit_table),
+        "Sparse rounds, K = 4, 40 tokens a row": ("sparse", sparse_table),
+        "Batches": ("batches", batch_tables),
+        "Block rule": ("block", block_tables),
+        "Other packages on the same arrays, K = 4": ("peers", other_table),
+    }
+    for title, (kind, layout) in later.items():
+        if document[kind]:
+            lines += ["", f"### {title}", "", *layout(document)]
     return lines
 
 

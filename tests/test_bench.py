@@ -5,13 +5,14 @@ Nothing here asserts a time.
 
 import importlib.util
 import json
+import sys
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from specverify import _numpy_verify, active_isa, measure, reference
+from specverify import Sampling, _numpy_verify, active_isa, measure, reference, simulate, verify_block, verify_sampled
 from specverify.cli import bench
 from specverify.measure import Case, Contender
 
@@ -22,15 +23,29 @@ US_OF = {
 }
 
 
-@pytest.fixture(scope="module")
-def report():
-    path = ROOT / "benchmarks" / "report.py"
+def load(name):
+    path = ROOT / "benchmarks" / f"{name}.py"
     if not path.is_file():
         pytest.skip("benchmarks/ is not in this tree")
-    spec = importlib.util.spec_from_file_location("report", path)
-    module = importlib.util.module_from_spec(spec)
+    spec = importlib.util.spec_from_file_location(f"benchmarks_{name}", path)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def report():
+    return load("report")
+
+
+@pytest.fixture(scope="module")
+def samplers():
+    return load("samplers")
+
+
+@pytest.fixture(scope="module")
+def rules():
+    return load("rules")
 
 
 SMALL_CASES = [
@@ -74,6 +89,41 @@ def test_numpy_greedy_agrees_with_the_reference(verify):
             target = rng.integers(0, 4, (k + 1, 9)).astype(np.float32)  # with ties
             tokens = np.where(rng.random(k) < 0.7, target[:k].argmax(axis=1), rng.integers(0, 9, k))
             assert verify(target, tokens) == reference.verify_greedy(target, tokens)
+
+
+SETTINGS = [
+    Sampling(temperature=0.8),
+    Sampling(top_k=5),
+    Sampling(top_p=0.7),
+    Sampling(min_p=0.2),
+    Sampling(temperature=0.8, top_k=12, top_p=0.9, min_p=0.05),
+    Sampling(top_k=40),
+]
+
+
+@pytest.mark.parametrize("sampling", SETTINGS, ids=str)
+def test_numpy_from_logits_agrees_with_the_reference(sampling):
+    """On rows without equal logits.
+
+    An exponent of up to 24 is rounded three times in float32, which moves a weight by up to 72 * 2**-24 = 4.3e-6 of
+    itself; the exponentials add some 1e-7.
+    """
+    rng = np.random.default_rng(8)
+    for k in (0, 1, 2, 5):
+        for _ in range(20):
+            target, draft = (rng.normal(size=(n, 40), scale=2).astype(np.float32) for n in (k + 1, k))
+            expected = np.array([reference.weights(row, sampling) for row in target])
+            for found in (
+                _numpy_verify.weights(target, sampling),
+                [_numpy_verify.weights(r, sampling) for r in target],
+            ):
+                np.testing.assert_allclose(found, expected, rtol=5e-6)
+            laws = [reference.probabilities(row, sampling) for row in draft]
+            tokens = np.array([rng.choice(40, p=law.astype(float) / law.sum(dtype=float)) for law in laws], int)
+            uniforms = rng.random(k + 1)
+            verdict = reference.verify_sampled(target, draft, tokens, uniforms, sampling=sampling)
+            for verify in (_numpy_verify.verify_logits_lazy, _numpy_verify.verify_logits_eager):
+                assert verify(target, draft, tokens, uniforms, sampling=sampling) == verdict
 
 
 # --- measuring -------------------------------------------------------------------------------------------------------
@@ -183,6 +233,81 @@ def test_fixed_cost(operation):
     assert all(time > 0 for time in us.values())
 
 
+@pytest.mark.parametrize("settings", ["temperature", "min-p", "top-p", "top-k, top-p, min-p"])
+@pytest.mark.parametrize("rejected_at", [None, 0, 2])
+def test_rounds_from_logits_end_where_they_should(samplers, settings, rejected_at):
+    sampling = samplers.SETTINGS[settings]
+    rounds = samplers.rounds_of_logits(97, 4, sampling, rejected_at)
+    competing = samplers.logit_contenders(rounds, sampling, rejected_at)
+    samplers.check(samplers.expect(rounds, sampling, rejected_at), competing)
+    with pytest.raises(AssertionError, match="specverify answers"):
+        samplers.check([(5, 5)], competing)
+
+
+def test_rows_sparse_rounds_and_batches_are_checked(samplers):
+    for kind, dtype in product(("peaked", "flat"), ("float32", "float16")):
+        assert set(samplers.one_row(kind, 97, samplers.SETTINGS["top-p"], dtype)) == {"specverify", "read"}
+    for rejected_at in (None, 0):
+        for one in samplers.sparse_rounds(97, 3, rejected_at):
+            assert np.diff(one[0].offsets).tolist() == [40] * 4
+            assert one[0].ids.size == 160
+            verdict = reference.verify_sampled(*one)
+            assert verdict == verify_sampled(*one)
+            assert verdict.n_accepted == (3 if rejected_at is None else 0)
+    arrays = samplers.batch(5, 2, 97)
+    answer = verify_sampled(*arrays)
+    assert answer.n_accepted.tolist() == [2] * 5
+    samplers.check_batch(arrays, answer)
+    answer.next_token[4] += 1
+    with pytest.raises(AssertionError, match="request 4"):
+        samplers.check_batch(arrays, answer)
+
+
+def test_a_dominated_row_is_peaked_and_the_other_flat(samplers):
+    """In bits: between a fraction of one and a few, against the 9.97 of 1000 equal ones."""
+    for kind, low, high in (("peaked", 0, 5), ("flat", 9.9, 9.97)):
+        for row in samplers.softmax(samplers.make_logits(kind, 1000, 20)):
+            assert low <= -(row * np.log2(np.maximum(row, 1e-30))).sum() <= high
+
+
+# --- the rules -------------------------------------------------------------------------------------------------------
+
+
+def test_tokens_per_pass_are_the_known_ones(rules):
+    """Two thirds for the other token at every position (the exact values of the block rule's authors' example)."""
+    target, draft = np.array([1 / 3, 2 / 3]), np.array([2 / 3, 1 / 3])
+    for k, token, block in ((1, 2 / 3, 2 / 3), (2, 10 / 9, 11 / 9), (3, 38 / 27, 5 / 3), (4, 130 / 81, 166 / 81)):
+        drafts = np.array(list(product(range(2), repeat=k)))
+        weights = draft[drafts].prod(axis=1)
+        found = rules.reached((target / draft)[drafts])
+        assert [(weights @ one).sum() for one in found] == pytest.approx([token, block], rel=1e-12)
+
+
+def test_exact_tokens_per_pass_are_those_of_the_compiled_rules(rules):
+    """20,000 rounds at K = 2: means within five standard errors, a false alarm in 2e6; 0.05 tokens would be seen."""
+    token, block = rules.exact_tokens_per_pass(4, 0.3, 2, 0)
+    target = simulate.random_markov(4, 0)
+    draft = simulate.draft_from_target(target, 0.3, 1)
+    law = simulate.law_of_accepted_length(target, draft, 2)[0]
+    assert token == pytest.approx(1 + law @ [0, 1, 2], rel=1e-6)  # from rows in float32
+    n, rng = 20_000, np.random.default_rng(2)
+    first = rng.choice(4, n, p=draft.transition[0])
+    second = (rng.random((n, 1)) > draft.transition[first].cumsum(axis=1)[:, :-1]).sum(axis=1)
+    rows = [
+        np.stack([model.transition[np.zeros(n, int)], model.transition[first], model.transition[second]], axis=1)
+        for model in (target, draft)
+    ]
+    arguments = rows[0], rows[1][:, :2], np.stack([first, second], axis=1), rng.random((n, 3))
+    for rule, expected in ((verify_sampled, token), (verify_block, block)):
+        emitted = 1 + rule(*arguments).n_accepted
+        assert abs(emitted.mean() - expected) < 5 * emitted.std() / n**0.5
+
+
+def test_tokens_per_pass_of_drafts(rules):
+    ratios = np.array([[2.0, 0.5], [0.5, 2.0]])
+    assert rules.sampled_tokens_per_pass(ratios) == (2.25, 2.5, 0.25)
+
+
 # --- the machine -----------------------------------------------------------------------------------------------------
 
 
@@ -237,8 +362,9 @@ def short_results(monkeypatch):
 
 
 def test_document_of_the_command(short_results):
-    assert list(short_results) == ["schema", "suite", "machine", "rows", "fixed", "visited"]
-    assert (short_results["schema"], short_results["suite"], short_results["visited"]) == (1, "short", [])
+    assert list(short_results) == ["schema", "suite", "machine", *measure.KINDS]
+    assert (short_results["schema"], short_results["suite"]) == (2, "short")
+    assert [kind for kind in measure.KINDS if short_results[kind]] == ["rows", "fixed"]
     assert len(short_results["rows"]) == 15
     assert all(set(row["us"]) == US_OF[row["operation"]] for row in short_results["rows"])
     assert [sorted(row) for row in short_results["fixed"]] == [["inputs", "operation", "us", "variant"]] * 2
@@ -271,6 +397,10 @@ def test_stored_results_have_the_form_of_this_version(report):
         assert list(document) == list(measure.document("full"))
         assert document["schema"] == measure.SCHEMA
         assert set(document["machine"]) == set(measure.describe_machine())
+        for kind in measure.KINDS:
+            for row in document[kind]:
+                assert row["variant"] in document["machine"]["variants"]
+                assert kind not in report.DATED or (row["date"] and row["versions"])
         for row in document["rows"]:
             assert set(row) == {*Case.__slots__, "variant", "bytes", "turns", "interruptions", "us"}
             case = Case(**{name: row[name] for name in Case.__slots__})
@@ -282,6 +412,10 @@ def test_storing_keeps_everything(report, short_results, tmp_path, monkeypatch):
     monkeypatch.setattr(report, "RESULTS", tmp_path)
     report.store(short_results)
     assert report.load(tmp_path) == [short_results]
+    measured = short_results | {"peers": [{"date": "2026-01-01"}], "visited": [{"k": 16}]}
+    report.store(measured)
+    report.store(short_results)  # without peers: theirs stay
+    assert report.load(tmp_path) == [short_results | {"peers": [{"date": "2026-01-01"}]}]
 
 
 def test_goals_count_what_reaches_them(report):

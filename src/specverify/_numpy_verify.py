@@ -2,12 +2,13 @@
 
 For measurements only. Not the oracle: :mod:`specverify.reference` is, which checks everything and sums in the
 documented order, where this trusts its inputs and sums in NumPy's order. A measurement takes the faster of
-:func:`verify_sampled_eager` and :func:`verify_sampled_lazy`, and likewise for greedy.
+:func:`verify_sampled_eager` and :func:`verify_sampled_lazy`, and likewise for greedy and for logits.
 """
 
 import numpy as np
 
 from ._result import Verdict
+from .sampling import Sampling
 
 Array = np.ndarray
 
@@ -60,6 +61,51 @@ def verify_sampled_lazy(
         if not uniforms[i] * in_draft < target[i, token]:
             return Verdict(i, _draw(_residual(target[i], draft[i], scale), uniforms[k]))
     return Verdict(k, _draw(target[k], uniforms[k]))
+
+
+def verify_logits_eager(target: Array, draft: Array, tokens: Array, uniforms: Array, *, sampling: Sampling) -> Verdict:
+    """Turn all rows into weights at once, then test all positions at once."""
+    return verify_sampled_eager(weights(target, sampling), weights(draft, sampling), tokens, uniforms)
+
+
+def verify_logits_lazy(target: Array, draft: Array, tokens: Array, uniforms: Array, *, sampling: Sampling) -> Verdict:
+    """Turn rows into weights as positions come to them."""
+    k = len(tokens)
+    for i in range(k):
+        target_row, draft_row = weights(target[i], sampling), weights(draft[i], sampling)
+        scale = target_row.sum(dtype=np.float64) / draft_row.sum(dtype=np.float64)
+        if not uniforms[i] * (float(draft_row[tokens[i]]) * scale) < target_row[tokens[i]]:
+            return Verdict(i, _draw(_residual(target_row, draft_row, scale), uniforms[k]))
+    return Verdict(k, _draw(weights(target[k], sampling), uniforms[k]))
+
+
+def weights(logits: Array, sampling: Sampling) -> Array:
+    """Turn a row, or each of several, into float32 weights of which the largest is 1; sorts no more than it must.
+
+    With top-k the other filters and the exponentials see its k survivors only. Of equal logits at the threshold of
+    another filter all are kept.
+    """
+    scaled = logits * np.float32(1 / sampling.temperature)
+    scaled -= scaled.max(axis=-1, keepdims=True)
+    ids = None
+    if 0 < sampling.top_k < logits.shape[-1]:
+        ids = np.argpartition(scaled, -sampling.top_k, axis=-1)[..., -sampling.top_k :]
+        scaled = np.take_along_axis(scaled, ids, axis=-1)
+    found: Array = np.exp(scaled, out=scaled)
+    if sampling.top_p < 1:
+        ascending = np.sort(found, axis=-1)
+        below = np.cumsum(ascending, axis=-1, dtype=np.float64)
+        # The lowest that is kept: what lies below it is at most 1 - top_p of the mass.
+        dropped = below <= (1 - sampling.top_p) * below[..., -1:]
+        lowest = np.take_along_axis(ascending, dropped.sum(axis=-1, keepdims=True), axis=-1)
+        found[found < lowest] = 0
+    if sampling.min_p > 0:
+        found[found < sampling.min_p] = 0
+    if ids is None:
+        return found
+    row = np.zeros(logits.shape, np.float32)
+    np.put_along_axis(row, ids, found, axis=-1)
+    return row
 
 
 def _residual(target: Array, draft: Array, scale: np.float64 | None) -> Array:

@@ -29,6 +29,7 @@ demo: $(VENV)/installed
 # PEERS=1 measures other packages too, in an environment of their own (1.2 GB); without it their stored figures stay.
 ifdef PEERS
 bench:
+	rm -rf build
 	$(PYTHON) -m venv .work/peers
 	.work/peers/bin/python -m pip install --quiet ".[bench]" -r benchmarks/peers.txt
 	PYTHON=.work/peers/bin/python tools/bench.sh

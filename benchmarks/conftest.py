@@ -8,7 +8,7 @@ from specverify import _isa, measure
 
 
 def pytest_addoption(parser):
-    parser.addoption("--seconds", type=float, default=0.6, help="time for each row (default: %(default)s)")
+    parser.addoption("--seconds", type=float, default=0.5, help="time for each row (default: %(default)s)")
 
 
 def pytest_collection_modifyitems(items):

@@ -126,6 +126,15 @@ def test_numpy_from_logits_agrees_with_the_reference(sampling):
                 assert verify(target, draft, tokens, uniforms, sampling=sampling) == verdict
 
 
+@pytest.mark.parametrize("sampling", SETTINGS, ids=str)
+def test_torch_from_logits_agrees_with_the_reference(samplers, sampling):
+    pytest.importorskip("torch")
+    peers = load("peers")
+    for rejected_at in (None, 0, 2):
+        rounds = samplers.rounds_of_logits(97, 4, sampling, rejected_at)
+        samplers.check(samplers.expect(rounds, sampling, rejected_at), peers.logit_contenders(rounds, sampling))
+
+
 # --- measuring -------------------------------------------------------------------------------------------------------
 
 

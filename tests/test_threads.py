@@ -71,35 +71,34 @@ def test_threads_on_shared_inputs_get_what_one_thread_gets(shared_rounds: list[g
 
 
 def ticks_during(call: Callable[..., Any], *arguments: Any) -> int:
-    """How often another thread, which sleeps a millisecond at a time, woke up between begin and end of one call.
+    """How often another thread, which sleeps a millisecond at a time, woke up in the middle half of one call.
 
-    While a call holds the GIL that thread wakes not even once; at the borders of the call once or twice. So the count
-    depends on the machine only where the GIL is released.
+    While a call holds the GIL that thread wakes not even once. At the end of the call it may wake any number of times,
+    for as long as a busy machine keeps this thread from going on; so the ends are not looked at.
     """
-    ticks = 0
+    ticks: list[float] = []
     over = threading.Event()
 
     def tick() -> None:
-        nonlocal ticks
         while not over.is_set():
             time.sleep(0.001)
-            ticks += 1
+            ticks.append(time.perf_counter())
 
     ticker = threading.Thread(target=tick)
     ticker.start()
     try:
-        while ticks < 3:  # it runs
+        while len(ticks) < 3:  # it runs
             time.sleep(0.001)
-        before = ticks
+        start = time.perf_counter()
         call(*arguments)
-        return ticks - before
+        quarter = (time.perf_counter() - start) / 4
     finally:
         over.set()
         ticker.join()
+    return sum(start + quarter < now < start + 3 * quarter for now in ticks)
 
 
-AT_BORDERS = 3
-CLEARLY_INSIDE = 10
+CLEARLY_INSIDE = 5
 
 
 def at_least_a_fifth_of_a_second(make: Callable[[int], tuple[Any, ...]], call: Callable[..., Any]) -> tuple[Any, ...]:
@@ -138,7 +137,7 @@ def test_another_thread_runs_during_a_long_call(make: Callable[..., Any], call: 
 def test_a_call_that_holds_the_gil_would_be_found() -> None:
     """``sum`` of a range runs in C and never lets go."""
     (numbers,) = at_least_a_fifth_of_a_second(lambda size: (range(1000 * size),), sum)
-    assert all(ticks_during(sum, numbers) <= AT_BORDERS < CLEARLY_INSIDE for _ in range(3))
+    assert all(ticks_during(sum, numbers) < CLEARLY_INSIDE for _ in range(3))
 
 
 @pytest.mark.spawns

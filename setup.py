@@ -88,5 +88,5 @@ setup(
             "initializedcheck": False,
             "freethreading_compatible": True,
         },
-    )
+    ),
 )

@@ -13,7 +13,9 @@ settings.load_profile("specverify")
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "spawns: starts an interpreter or a compiler; left out under sanitizers")
+    config.addinivalue_line(
+        "markers", "spawns: starts an interpreter or a compiler; left out under sanitizers, not under emulation"
+    )
 
 
 @pytest.fixture(params=specverify.available_isas())

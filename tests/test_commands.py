@@ -26,6 +26,7 @@ def as_json(capsys, *arguments):
 # --- verify --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.statistical
 def test_verify_certifies(capsys):
     code, out = call(capsys, "verify", "--pairs", "20")
     assert code == 0

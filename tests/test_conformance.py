@@ -213,6 +213,7 @@ def test_installed_peers_answer_what_is_certain():
 # --- certification -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.statistical
 def test_a_build_is_certified():
     seen = []
     findings = certification.certify(
@@ -253,6 +254,7 @@ def specverify_law(target, draft):
     return proof.position_law(specverify.verify_sampled, target, draft)
 
 
+@pytest.mark.statistical
 def test_a_wrong_build_is_not_certified(monkeypatch):
     for name, kind in (("residual_is_target", "pairs"), ("bonus_from_draft", "round"), ("draw_closed", "contract")):
         monkeypatch.setattr(certification, "verify_sampled", mutants.MUTANTS[name])

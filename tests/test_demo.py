@@ -257,6 +257,7 @@ def test_without_a_draft_there_are_no_rates(models):
     assert (summary.bonus, summary.target_passes, summary.tokens_per_target_pass) == (10, 10, 1.0)
 
 
+@pytest.mark.statistical
 def test_decoded_lengths_follow_their_law(models):
     """Null law: asymptotic chi-square; one fixed seed, so no false alarm at all; some 600 rounds."""
     check = demo.summarize(decode(models, 2000)).lengths

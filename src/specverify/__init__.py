@@ -4,8 +4,10 @@ Start with :func:`verify_sampled` and :func:`verify_greedy` (verify.py); :mod:`s
 plain NumPy, the executable specification.
 """
 
+from importlib import import_module as _import_module
 from importlib.metadata import version as _version
 from pathlib import Path as _Path
+from typing import Any as _Any
 
 from . import _isa
 from ._isa import active_isa, available_isas
@@ -33,6 +35,13 @@ __all__ = [
     "verify_greedy",
     "verify_sampled",
 ]
+
+
+def __getattr__(name: str) -> _Any:
+    """Import the submodules that a README names when they are first used."""
+    if name in ("conformance", "proof", "reference", "simulate"):
+        return _import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def get_include() -> str:

@@ -1,8 +1,8 @@
-"""Everything beyond one plain round: logits, masks, sparse rows, batches, threads.
+"""Everything beyond the verdict of one round: batches, threads, details.
 
 Holds the way from the caller's arrays to one C struct per request (a NumPy record array that the core walks without the
-GIL) and back to results. Holds no rule. Conversions and messages about single arguments are in ``_inputs.py``; the fast
-path for one plain round does not come here (``_core.pyx``).
+GIL) and back to results. Holds no rule. Conversions and messages about single arguments are in ``_inputs.py``; one
+round of which only the verdict is asked for does not come here (``_core.pyx``).
 """
 
 from collections.abc import Sequence
@@ -110,7 +110,11 @@ def verify(
         probs = np.ones((len(rounds), layout.width))
         rounds["emitted_probs"] = _addresses(probs, 8 * layout.width * np.arange(len(rounds)), keep)
     verdicts = np.empty(len(rounds), VERDICT)
-    _threads.run(rule, rounds, verdicts, options.get("threads", 1))
+    if options.get("out") is not None:
+        if layout.form == "single":
+            raise ValueError("out: expected None for one round")
+        _inputs.check_out(options["out"], len(rounds))
+    _threads.run(rule, rounds, verdicts, options.get("threads", 1), keep)
     bad = np.flatnonzero(verdicts["status"])
     if bad.size and on_error == "raise":
         _core.explain(rounds, verdicts, int(bad[0]), "" if layout.form == "single" else f"request {bad[0]}: ")
@@ -197,7 +201,7 @@ def _addresses(array: np.ndarray, offsets: np.ndarray, keep: list[Any]) -> np.nd
 def _set_rows(fields: np.ndarray, rows: Any, begins: np.ndarray, keep: list[Any]) -> None:
     """Point requests at their rows in a matrix, in a stack of matrices, or in a list of sparse rows."""
     if isinstance(rows, SparseRows):
-        keep.append(rows)
+        keep += [rows.ids, rows.probs, rows.offsets]
         fields["kind"] = _SPARSE
         fields["ids"] = rows.ids.ctypes.data
         fields["probs"] = rows.probs.ctypes.data
@@ -211,11 +215,13 @@ def _set_rows(fields: np.ndarray, rows: Any, begins: np.ndarray, keep: list[Any]
 
 
 def _set_draft(fields: np.ndarray, draft: Any, layout: _Layout, vocab: int, keep: list[Any]) -> None:
-    if isinstance(draft, (list, tuple)) and any(one is None or isinstance(one, SparseRows) for one in draft):
-        if layout.form == "single" or len(draft) != len(fields):
+    if isinstance(draft, (list, tuple)) and layout.form != "single" and _inputs.is_list_of_drafts(draft):
+        if len(draft) != len(fields):
             raise ValueError(f"draft: expected one entry for each of {len(fields)} requests, got {len(draft)}")
         for b, one in enumerate(draft):  # a kind of its own for each request
             if one is not None:
+                if not isinstance(one, SparseRows) and len(one) == layout.width - 1:
+                    one = one[: layout.lengths[b]]  # padded as the target is
                 own = _Layout("single", layout.lengths[b : b + 1], np.zeros(1, int), np.zeros(1, int), 0)
                 _set_draft(fields[b : b + 1], one, own, vocab, keep)
         return
@@ -242,9 +248,9 @@ def _set_sampler(rounds: np.ndarray, layout: _Layout, sampling: Any, mask: Any, 
 def _set_sampling(rounds: np.ndarray, sampling: Any, keep: list[Any]) -> None:
     if sampling is None:
         return
-    each = [sampling] if isinstance(sampling, Sampling) else list(sampling)
+    each = sampling if isinstance(sampling, (list, tuple)) else [sampling]
     for one in each:
-        _inputs.check_sampling(one)
+        _inputs.check_sampling(one, int(rounds["vocab"].max(initial=0)))
     if not isinstance(sampling, Sampling) and len(each) != len(rounds):
         raise ValueError(f"sampling: expected one for each of {len(rounds)} requests, got {len(each)}")
     table = np.array([(one.temperature, one.top_k, one.top_p, one.min_p) for one in each], SAMPLING)
@@ -284,7 +290,6 @@ def _results(
 ) -> Any:
     n_accepted, next_token = verdicts["n_accepted"], verdicts["next_token"]
     if out is not None:
-        _inputs.check_out(out, len(verdicts))
         out[0][...], out[1][...] = n_accepted, next_token
         n_accepted, next_token = out
     if not wants_detail:

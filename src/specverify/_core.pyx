@@ -1,11 +1,12 @@
 # From Python arguments to the C structs of rounds, and from verdicts to results.
 #
-# Holds the fast gate (one round of arrays that already are what the rounds read, used in place), the walk over the
-# requests of a batch, the choice of the kernel table and the release of the GIL. Holds no rule of verification
+# Holds the gate for one round, in which arrays that already are what the rounds read are used in place, the walk over
+# the requests of a batch, the choice of the kernel table and the release of the GIL. Holds no rule of verification
 # (_rounds.pxi), no notion of a row (_rows.pxi, _warp.pxi), no loop over one (_kernels.pxi) and no message (_inputs.py,
-# which also converts whatever does not pass the fast gate; _batch.py does so for everything beyond one plain round).
+# which also converts what is not yet such an array; _batch.py makes the records of a batch).
 
 from cpython.object cimport PyTypeObject
+from cpython.pyport cimport PY_SSIZE_T_MAX
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from libc.float cimport FLT_MAX
 from libc.math cimport INFINITY
@@ -154,8 +155,10 @@ def kernels_in_use() -> str:
 
 cdef object as_view(object value):
     """The array that a tensor shares its memory with, or the value itself, of which _inputs then makes what it can."""
-    if np.PyArray_Check(value) or isinstance(value, (list, tuple)) or type(value) is SparseRows:
+    if np.PyArray_CheckExact(value) or isinstance(value, (list, tuple)) or type(value) is SparseRows:
         return value
+    if np.PyArray_Check(value):
+        return _inputs.as_plain_array(value)
     try:
         return value.numpy()
     except Exception:
@@ -190,14 +193,14 @@ cdef void point_at_sparse(object rows, sv_rows* to):
     to.offsets = <const int64_t*>data_of(rows.offsets)
 
 
-cdef object gate_target(object target, sv_round* given):
+cdef object gate_target(object target, sv_round* given, bint as_scores=False):
     memset(given, 0, sizeof(given[0]))
     if type(target) is SparseRows:
         given.k, given.vocab = len(target) - 1, _inputs.known_vocab(target)
         point_at_sparse(target, &given.target)
     else:
         if not are_rows(target):
-            target = _inputs.as_float_rows(target, "target", (2,))
+            target = (_inputs.as_scores(target) if as_scores else _inputs.as_float_rows(target, "target", (2,)))
         given.k, given.vocab = dim_of(target, 0) - 1, dim_of(target, 1)
         point_at_dense(target, &given.target)
     if given.k < 0 or given.vocab < 1:
@@ -264,7 +267,7 @@ cdef object gate_sampling(dict options, sv_round* given, sv_sampling* sampling):
     """Take the options of a single round; what they point into, which must be kept alive."""
     cdef object one = options.get("sampling"), mask = options.get("mask"), bias = options.get("bias")
     if one is not None:
-        _inputs.check_sampling(one)
+        _inputs.check_sampling(one, given.vocab)
         sampling.temperature, sampling.top_k = one.temperature, one.top_k
         sampling.top_p, sampling.min_p = one.top_p, one.min_p
         given.sampling = sampling
@@ -298,7 +301,7 @@ cdef verify_one(round_rule rule, target, draft, tokens, uniforms, bint normalize
     target = as_view(target)
     if not are_rows(target) and _inputs.is_batch(target):
         return None
-    target = gate_target(target, &given)
+    target = gate_target(target, &given, rule == verify_greedy_round and not options)
     if draft is not None:
         draft = gate_draft(as_view(draft), &given)
     tokens = gate_tokens(as_view(tokens), &given, token_stack)
@@ -346,6 +349,10 @@ cdef class Queue:
     """The number of the next request that no thread has taken."""
     cdef Py_ssize_t next
 
+    def close(self) -> None:
+        """Let nobody take another one."""
+        self.next = PY_SSIZE_T_MAX // 2
+
 
 cdef round_rule rule_named(str rule) except NULL:
     if rule == "token":
@@ -369,8 +376,8 @@ cdef sv_verdict* verdict_records(verdicts) except? NULL:
     return <sv_verdict*>data_of(verdicts)
 
 
-def run_rounds(str rule, rounds, verdicts, Queue queue not None) -> None:
-    """Take rounds from the queue and run them until none is left."""
+def run_rounds(str rule, rounds, verdicts, Queue queue not None, keep=None) -> None:
+    """Take rounds from the queue and run them until none is left. `keep` is what they point to, held meanwhile."""
     cdef round_rule run_one = rule_named(rule)
     cdef const sv_round* given = round_records(rounds)
     cdef sv_verdict* verdict = verdict_records(verdicts)
@@ -391,7 +398,8 @@ cdef object written_row(const sv_round* given, const sv_rows* rows, Py_ssize_t w
     cdef float* to = <float*>data_of(row)
     if rows.kind == SV_SPARSE:
         for i in range(rows.offsets[where], rows.offsets[where + 1]):
-            to[rows.ids[i]] = rows.probs[i]
+            if 0 <= rows.ids[i] < given.vocab:
+                to[rows.ids[i]] = rows.probs[i]
         return row
     view.dtype = rows.dtype
     view.data = <const char*>rows.data + rows.stride * where
@@ -407,6 +415,7 @@ cdef object written_row(const sv_round* given, const sv_rows* rows, Py_ssize_t w
 
 cdef explain_round(const sv_round* given, const sv_verdict* verdict, str request):
     """Raise what is wrong with a round."""
+    cdef sv_kind kind = given.draft.kind if verdict.status == SV_BAD_DRAFT else given.target.kind
     number = row = None
     if verdict.status == SV_BAD_TOKEN:
         number = given.tokens[verdict.where]
@@ -417,7 +426,8 @@ cdef explain_round(const sv_round* given, const sv_verdict* verdict, str request
     else:
         row = written_row(given, &given.draft, verdict.where)
     _inputs.fail_request(request, verdict.status, verdict.where, number, row, given.vocab,
-                         "logits" if given.sampling != NULL else "scores" if given.uniforms == NULL else "probabilities")
+                         "logits" if given.sampling != NULL and kind == SV_DENSE else
+                         "scores" if given.uniforms == NULL else "probabilities")
 
 
 def explain(rounds, verdicts, Py_ssize_t b, str request) -> None:
@@ -457,12 +467,20 @@ def write_probabilities(rounds, verdicts, out) -> None:
 
 # --- the row loops one by one, for tests, proofs and benchmarks -----------------------------------------------------
 
+cdef object gate_float32(object rows, sv_round* given):
+    rows = gate_target(rows, given)
+    if given.target.kind != SV_DENSE or given.target.dtype != SV_FLOAT32:
+        raise TypeError("expected dense float32 rows")
+    return rows
+
+
 def row_masses(rows) -> list[float]:
     """Sum of each row as a round computes it; -1.0 for a row that is no distribution."""
     cdef sv_round given
     cdef double sums[SV_MAX_GROUPS]
-    rows = gate_target(rows, &given)
-    return [api.kernels.mass(<const float*>(<const char*>given.target.data + given.target.stride * i), given.vocab, sums)
+    rows = gate_float32(rows, &given)
+    cdef const char* first = <const char*>given.target.data
+    return [api.kernels.mass(<const float*>(first + given.target.stride * i), given.vocab, sums)
             for i in range(given.k + 1)]
 
 
@@ -470,8 +488,8 @@ def residual_mass(target, draft, double scale) -> float:
     """Sum of max(0, target - scale * draft) over one row each, shape [1, V]."""
     cdef sv_round target_row, draft_row
     cdef double sums[SV_MAX_GROUPS]
-    target = gate_target(target, &target_row)
-    draft = gate_target(draft, &draft_row)
+    target = gate_float32(target, &target_row)
+    draft = gate_float32(draft, &draft_row)
     if target_row.k != 0 or draft_row.k != 0 or target_row.vocab != draft_row.vocab:
         raise ValueError("expected one row of the same length each")
     return api.kernels.residual_mass(<const float*>target_row.target.data, <const float*>draft_row.target.data, scale,

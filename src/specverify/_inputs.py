@@ -4,13 +4,13 @@ Holds the slow side of the gate: what ``_core`` cannot use in place is converted
 here, in one pattern: argument, expected, got, where. Holds no rule of verification.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 
 from ._dlpack import bfloat16_bits
-from .rows import SparseRows
+from .rows import LONGEST_ROW, SparseRows
 from .sampling import Sampling
 
 _REAL = "fiu"  # dtype kinds: float, signed and unsigned integer
@@ -23,6 +23,11 @@ def is_batch(target: Any) -> bool:
     if isinstance(target, (list, tuple)):
         return len(target) == 0 or _depth(target) > 2
     return getattr(target, "ndim", 2) == 3
+
+
+def is_list_of_drafts(draft: Sequence[Any]) -> bool:
+    """Whether the entries of a list are the drafts of requests: none, sparse, or matrices."""
+    return all(one is None or isinstance(one, SparseRows) or _depth(one) == 2 for one in draft)
 
 
 def _depth(rows: Any) -> int:
@@ -41,8 +46,15 @@ def _depth(rows: Any) -> int:
 # --- conversions ---------------------------------------------------------------------------------------------------
 
 
+def as_plain_array(value: np.ndarray) -> np.ndarray:
+    """Let subclasses pass that only look different; a mask means that entries do not count, which we cannot honour."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError("expected numbers without a NumPy mask, got a masked array")
+    return value
+
+
 def as_float_rows(rows: Any, name: str, ndims: tuple[int, ...], empty: tuple[int, ...] = ()) -> np.ndarray:
-    """Give rows in a type that the core reads: float32, float16, or bfloat16 as uint16 bits (see dtype_code)."""
+    """Give rows in a type that the core reads: float32, float16, or bfloat16 bits (see dtype_code)."""
     array = _as_array(rows, name, widen=False)
     if array.size == 0 and array.ndim < min(ndims) and 0 in empty:  # an empty list has no width of its own
         array = np.empty(empty, np.float32)
@@ -56,9 +68,36 @@ def as_float_rows(rows: Any, name: str, ndims: tuple[int, ...], empty: tuple[int
     if array.dtype not in (np.float32, np.float16, _BFLOAT16_BITS) or not array.dtype.isnative:
         with np.errstate(over="ignore"):  # beyond float32 becomes infinity, which no visited row may hold
             array = array.astype(np.float32)
-    if array.size and array.strides[-1] == array.itemsize and array.flags.aligned:
+    if array.size and array.strides[-1] == array.itemsize and _is_aligned(array):
         return array
-    return np.require(array, requirements=["C", "A"])
+    return np.array(array, order="C")
+
+
+def _is_aligned(array: np.ndarray) -> bool:
+    """Also for the bits of bfloat16, which NumPy takes for bytes."""
+    if array.dtype != _BFLOAT16_BITS:
+        return bool(array.flags.aligned)
+    return (array.ctypes.data | int(np.bitwise_or.reduce(array.strides))) % 2 == 0
+
+
+def as_scores(target: Any) -> np.ndarray:
+    """Give rows whose first maxima are those of `target` in its own precision.
+
+    Float64 rows, which float32 could give ties, become rows of 0 with a 1 at the first maximum; a row without a maximum
+    stays as it is, to be refused if it is visited.
+    """
+    array = _as_array(target, "target", widen=False)
+    if array.dtype.kind not in "fiu" or array.itemsize <= 4 or array.ndim != 2 or array.shape[1] == 0:
+        return as_float_rows(array, "target", (2,))
+    rows = np.zeros(array.shape, np.float32)
+    best = array.argmax(axis=1)
+    order = np.arange(len(array))
+    top = array[order, best]
+    rows[order, best] = 1.0
+    with np.errstate(over="ignore"):
+        hopeless = ~np.isfinite(top)
+        rows[hopeless] = array[hopeless]
+    return rows
 
 
 def as_rows(rows: Any, name: str, empty: tuple[int, ...] = ()) -> np.ndarray:
@@ -81,7 +120,7 @@ def as_token_array(tokens: Any, shape: tuple[int, ...]) -> np.ndarray:
         return np.empty(shape, np.int64)
     if array.shape != shape:
         raise ValueError(f"tokens: expected shape {shape} beside the target's, got {array.shape}")
-    return np.require(_as_int64(array, tokens), requirements=["C", "A"])
+    return np.array(_as_int64(array, tokens), order="C")  # a copy: nobody may change what was checked
 
 
 def as_uniform_array(uniforms: Any, shape: tuple[int, ...]) -> np.ndarray:
@@ -93,7 +132,17 @@ def as_uniform_array(uniforms: Any, shape: tuple[int, ...]) -> np.ndarray:
         raise ValueError(f"uniforms: expected shape {shape} beside the target's, got {array.shape}")
     if array.dtype.kind not in _REAL:
         raise TypeError(f"uniforms: expected real numbers (float64), got dtype {array.dtype}")
-    return np.ascontiguousarray(array, np.float64)
+    return np.array(array, np.float64, order="C")  # a copy, as of tokens
+
+
+def as_draw_uniforms(uniform: Any, n: int) -> np.ndarray:
+    """Give one float64 uniform for each of n rows, shape [n, 1]."""
+    array = _as_array(uniform, "uniform")
+    if array.ndim > 1 or array.size != n:
+        raise ValueError(f"uniform: expected one number for each of {n} rows, got shape {array.shape}")
+    if array.dtype.kind not in _REAL:
+        raise TypeError(f"uniform: expected real numbers (float64), got dtype {array.dtype}")
+    return np.array(array, np.float64).reshape(n, 1)
 
 
 def as_lengths(lengths: Any, size: int, longest: int) -> np.ndarray:
@@ -144,7 +193,11 @@ def as_bias(bias: Any, size: int, vocab: int) -> np.ndarray:
         raise ValueError(f"bias: expected shape ({vocab},) or ({size}, {vocab}), got {array.shape}")
     if array.dtype.kind not in _REAL:
         raise TypeError(f"bias: expected real numbers, got dtype {array.dtype}")
-    return np.ascontiguousarray(array, np.float32)
+    if not (array < np.inf).all():
+        where = np.unravel_index(_first(~(array < np.inf)), array.shape)
+        raise ValueError(f"bias[{', '.join(map(str, where))}] = {array[where]}: expected a number below infinity")
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(array, np.float32)
 
 
 def known_vocab(rows: SparseRows) -> int:
@@ -156,13 +209,17 @@ def known_vocab(rows: SparseRows) -> int:
 def check_sparse_draft(draft: SparseRows, k: int, vocab: int) -> None:
     if len(draft) != k:
         raise ValueError(f"draft: expected {k} sparse rows beside the target's, got {len(draft)}")
-    if draft.ids.size and draft.largest_id >= vocab:
+    if draft.vocab_size not in (None, vocab):
+        raise ValueError(f"draft: expected a vocab_size of {vocab} beside the target's, got {draft.vocab_size}")
+    if draft.largest_id >= vocab:
         raise ValueError(f"draft: id {draft.largest_id} is outside [0, {vocab})")
 
 
-def check_sampling(sampling: Any) -> None:
+def check_sampling(sampling: Any, vocab: int) -> None:
     if not isinstance(sampling, Sampling):
         raise TypeError(f"sampling: expected Sampling, got {type(sampling).__name__}")
+    if vocab > LONGEST_ROW:
+        raise ValueError(f"sampling: expected logits of at most {LONGEST_ROW} tokens, got {vocab}")
 
 
 def check_names(options: Mapping[str, Any], known: Collection[str]) -> None:
@@ -182,10 +239,16 @@ def check_options(options: Mapping[str, Any], normalized: bool, is_greedy: bool)
         raise ValueError("mask and bias apply to logits: expected sampling=Sampling(...), got None")
 
 
+def _count(value: Any) -> str:
+    return str(len(value)) if isinstance(value, (tuple, list)) else type(value).__name__
+
+
 def check_out(out: Any, size: int) -> None:
     """Refuse output arrays that cannot take the result."""
-    if len(out) != 2:
-        raise ValueError(f"out: expected two arrays (n_accepted, next_token), got {len(out)}")
+    if not isinstance(out, (tuple, list)) or len(out) != 2:
+        raise ValueError(f"out: expected two arrays (n_accepted, next_token), got {_count(out)}")
+    if out[0] is out[1]:
+        raise ValueError("out: expected two different arrays")
     for array in out:
         if not isinstance(array, np.ndarray) or array.shape != (size,) or array.dtype != np.int64:
             raise ValueError(f"out: expected int64 arrays of shape ({size},)")
@@ -229,11 +292,14 @@ def as_uniforms(uniforms: Any) -> np.ndarray:
 
 
 def contiguous(vector: np.ndarray, dtype: str) -> np.ndarray:
-    return np.ascontiguousarray(vector, dtype=dtype)
+    """A copy: nobody may change it between the check and the use."""
+    return np.array(vector, dtype=dtype, order="C")
 
 
 def _as_array(value: Any, name: str, widen: bool = True) -> np.ndarray:
     """View a value as an array: NumPy and its protocols, buffers, torch and other DLPack tensors, sequences."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name}: expected numbers without a NumPy mask, got a masked array")
     if isinstance(value, np.ndarray):
         array = value
     elif hasattr(value, "numpy"):  # torch: with its own words for a tensor that needs gradients or is elsewhere
@@ -274,7 +340,8 @@ def fail_target_shape(target: np.ndarray | SparseRows) -> NoReturn:
 
 
 def fail_draft_shape(draft: np.ndarray, k: int, vocab: int) -> NoReturn:
-    raise ValueError(f"draft: expected shape (K, V) = ({k}, {vocab}) beside the target's, got {draft.shape}")
+    hint = " (is the target's bonus row missing?)" if draft.shape == (k + 1, vocab) else ""
+    raise ValueError(f"draft: expected shape (K, V) = ({k}, {vocab}) beside the target's, got {draft.shape}{hint}")
 
 
 def fail_length(vector: np.ndarray, name: str, words: str, expected: int) -> NoReturn:

@@ -1,8 +1,8 @@
 # One round of verification: walks the positions, asks the rows, draws the last token.
 #
-# Holds the rules and nothing about Python: inputs are the C structs of specverify/kernels.h, output is a verdict. Checks
-# that need a position are made here, before the position is used; their messages are in _inputs.py. What a row is and
-# how it is drawn from: _rows.pxi. The same rules in plain NumPy: reference.
+# Holds the rules and nothing about Python: inputs are the C structs of specverify/kernels.h, output is a verdict.
+# Checks that need a position are made here, before the position is used; their messages are in _inputs.py. What a row
+# is and how it is drawn from: _rows.pxi. The same rules in plain NumPy: reference/rounds.py.
 
 cdef enum:
     MAX_BLOCK_TOKENS = 1024  # longest draft of the block rule, whose path must be remembered
@@ -43,7 +43,8 @@ cdef bint list_is_proper(const sv_kernels* kernels, const row_view* row, Py_ssiz
     return kernels.proper(row.weights, row.count)
 
 
-cdef bint loaded_is_proper(const sv_kernels* kernels, workspace* work, const row_view* row, Py_ssize_t n) noexcept nogil:
+cdef bint loaded_is_proper(const sv_kernels* kernels, workspace* work, const row_view* row,
+                           Py_ssize_t n) noexcept nogil:
     cdef Py_ssize_t start = 0, length
     while start < n:
         length = min(<Py_ssize_t>SV_BLOCK, n - start)
@@ -95,9 +96,35 @@ cdef double mass_of(const sv_kernels* kernels, workspace* work, const sv_round* 
     return sum_of(kernels, work, row, given.vocab)
 
 
-cdef inline bint is_trusted_proper(const sv_kernels* kernels, const sv_round* given, const row_view* row) noexcept nogil:
+cdef inline bint is_trusted_proper(const sv_kernels* kernels, const sv_round* given,
+                                   const row_view* row) noexcept nogil:
     """Whether a row that was not summed may be drawn from."""
     return not given.normalized or row.form != PLAIN or kernels.proper(<const float*>row.data, given.vocab)
+
+
+cdef bint open_pair(const sv_kernels* kernels, workspace* work, const sv_round* given, Py_ssize_t i, double* in_target,
+                    double* target_mass, double* in_draft, double* draft_mass, sv_verdict* verdict) noexcept nogil:
+    """Open row i of both: the drafted token's entries and the masses, 1 of 1 if it is certain. False if it failed."""
+    cdef Py_ssize_t token = given.tokens[i]
+    in_draft[0] = draft_mass[0] = 1.0
+    if given.draft.kind != SV_CERTAIN:
+        if not open_row(kernels, work, given, &given.draft, i, &work.draft_row):
+            fail(verdict, SV_BAD_DRAFT, i)
+            return False
+        in_draft[0] = weight_of(kernels, work, &work.draft_row, token)
+        draft_mass[0] = mass_of(kernels, work, given, &work.draft_row, in_draft[0])
+        if not draft_mass[0] > 0.0:
+            fail(verdict, SV_BAD_DRAFT, i)
+            return False
+    if not open_row(kernels, work, given, &given.target, i, &work.target_row):
+        fail(verdict, SV_BAD_TARGET, i)
+        return False
+    in_target[0] = weight_of(kernels, work, &work.target_row, token)
+    target_mass[0] = mass_of(kernels, work, given, &work.target_row, in_target[0])    # its group sums stay in `work`
+    if not target_mass[0] > 0.0:
+        fail(verdict, SV_BAD_TARGET, i)
+        return False
+    return True
 
 
 # --- what follows the accepted tokens -------------------------------------------------------------------------------
@@ -126,7 +153,8 @@ cdef void draw_from_target(const sv_kernels* kernels, workspace* work, const sv_
          1.0 if given.normalized else total, verdict)
 
 
-cdef void draw_bonus(const sv_kernels* kernels, workspace* work, const sv_round* given, sv_verdict* verdict) noexcept nogil:
+cdef void draw_bonus(const sv_kernels* kernels, workspace* work, const sv_round* given,
+                     sv_verdict* verdict) noexcept nogil:
     if open_row(kernels, work, given, &given.target, given.k, &work.target_row):
         draw_from_target(kernels, work, given, given.k, verdict)
     else:
@@ -161,28 +189,12 @@ cdef void draw_residual(const sv_kernels* kernels, workspace* work, const sv_rou
 
 cdef void verify_sampled_round(const sv_kernels* kernels, const sv_round* given, sv_verdict* verdict) noexcept nogil:
     cdef workspace work
-    cdef double in_target, in_draft = 1.0, target_mass, draft_mass = 1.0
-    cdef Py_ssize_t i, token
+    cdef double in_target, target_mass, in_draft, draft_mass
+    cdef Py_ssize_t i
     if not tokens_fit(given, verdict) or not uniforms_fit(given, verdict):
         return
     for i in range(given.k):
-        token = given.tokens[i]
-        if given.draft.kind != SV_CERTAIN:
-            if not open_row(kernels, &work, given, &given.draft, i, &work.draft_row):
-                fail(verdict, SV_BAD_DRAFT, i)
-                return
-            in_draft = weight_of(kernels, &work, &work.draft_row, token)
-            draft_mass = mass_of(kernels, &work, given, &work.draft_row, in_draft)
-            if not draft_mass > 0.0:
-                fail(verdict, SV_BAD_DRAFT, i)
-                return
-        if not open_row(kernels, &work, given, &given.target, i, &work.target_row):
-            fail(verdict, SV_BAD_TARGET, i)
-            return
-        in_target = weight_of(kernels, &work, &work.target_row, token)
-        target_mass = mass_of(kernels, &work, given, &work.target_row, in_target)
-        if not target_mass > 0.0:
-            fail(verdict, SV_BAD_TARGET, i)
+        if not open_pair(kernels, &work, given, i, &in_target, &target_mass, &in_draft, &draft_mass, verdict):
             return
         # u * (q * P) < p * Q, in this order: where q * P equals p * Q every u < 1 accepts, also after rounding.
         if given.uniforms[i] * (in_draft * target_mass) < in_target * draft_mass:
@@ -201,35 +213,10 @@ cdef void verify_sampled_round(const sv_kernels* kernels, const sv_round* given,
 # max(0, path[i] * p - q) over the row behind it, it is accepted iff u * (S + 1 - path[i]) < S; all K iff u < path[K].
 # Acceptance is at most path[i], so u >= path[i] needs no pass over a row.
 
-cdef bint open_pair(const sv_kernels* kernels, workspace* work, const sv_round* given, Py_ssize_t i, double* target_mass,
-                    double* draft_mass, double* ratio, sv_verdict* verdict) noexcept nogil:
-    """Open row i of both, their masses, and target over draft at the drafted token."""
-    cdef Py_ssize_t token = given.tokens[i]
-    cdef double in_draft, in_target
-    if not open_row(kernels, work, given, &given.draft, i, &work.draft_row):
-        fail(verdict, SV_BAD_DRAFT, i)
-        return False
-    in_draft = weight_of(kernels, work, &work.draft_row, token)
-    draft_mass[0] = mass_of(kernels, work, given, &work.draft_row, in_draft)
-    if not draft_mass[0] > 0.0:
-        fail(verdict, SV_BAD_DRAFT, i)
-        return False
-    if not open_row(kernels, work, given, &given.target, i, &work.target_row):
-        fail(verdict, SV_BAD_TARGET, i)
-        return False
-    in_target = weight_of(kernels, work, &work.target_row, token)
-    target_mass[0] = mass_of(kernels, work, given, &work.target_row, in_target)
-    if not target_mass[0] > 0.0:
-        fail(verdict, SV_BAD_TARGET, i)
-        return False
-    ratio[0] = 0.0 if in_target == 0.0 else (in_target * draft_mass[0]) / (in_draft * target_mass[0])
-    return True
-
-
 cdef void verify_block_round(const sv_kernels* kernels, const sv_round* given, sv_verdict* verdict) noexcept nogil:
     cdef workspace work
     cdef double path[MAX_BLOCK_TOKENS + 1]
-    cdef double target_mass, draft_mass, ratio, surplus, uniform
+    cdef double in_target, target_mass, in_draft, draft_mass, ratio, surplus, uniform
     cdef Py_ssize_t i, reached = 0
     cdef weights_view behind
     if given.draft.kind == SV_CERTAIN:               # there both rules accept the same number of tokens
@@ -239,10 +226,11 @@ cdef void verify_block_round(const sv_kernels* kernels, const sv_round* given, s
         return
     path[0] = 1.0
     while reached < given.k and path[reached] > 0.0:
-        if not open_pair(kernels, &work, given, reached, &target_mass, &draft_mass, &ratio, verdict):
+        if not open_pair(kernels, &work, given, reached, &in_target, &target_mass, &in_draft, &draft_mass, verdict):
             return
         if given.emitted_probs != NULL:
-            given.emitted_probs[reached] = weight_of(kernels, &work, &work.target_row, given.tokens[reached]) / target_mass
+            given.emitted_probs[reached] = in_target / target_mass
+        ratio = 0.0 if in_target == 0.0 else (in_target * draft_mass) / (in_draft * target_mass)
         path[reached + 1] = min(1.0, path[reached] * ratio)
         reached += 1
     if reached == given.k and given.uniforms[given.k - 1] < path[given.k] or given.k == 0:
@@ -252,11 +240,17 @@ cdef void verify_block_round(const sv_kernels* kernels, const sv_round* given, s
         uniform = given.uniforms[i - 1] if i > 0 else 0.0
         if i > 0 and uniform >= path[i]:
             continue
-        if not open_pair(kernels, &work, given, i, &target_mass, &draft_mass, &ratio, verdict):
+        if not open_pair(kernels, &work, given, i, &in_target, &target_mass, &in_draft, &draft_mass, verdict):
             return
         behind.target, behind.draft, behind.without = &work.target_row, &work.draft_row, NO_TOKEN
         behind.scale = target_mass / (draft_mass * path[i])
         if i > 0:
+            if not is_trusted_proper(kernels, given, &work.draft_row):
+                fail(verdict, SV_BAD_DRAFT, i)
+                return
+            if not is_trusted_proper(kernels, given, &work.target_row):
+                fail(verdict, SV_BAD_TARGET, i)
+                return
             surplus = total_of(kernels, &work, &behind, given.vocab) / target_mass * path[i]
             if not uniform * (surplus + (1.0 - path[i])) < surplus and surplus + (1.0 - path[i]) > 0.0:
                 continue

@@ -1,12 +1,11 @@
 # A row of one model, whatever it is given as, seen as one thing: non-negative weights over the vocabulary.
 #
-# Holds the view on a row (probabilities in place, half precision, logits with their sampler, a sparse list), and what is
-# done with weights: the sum of a row or of a residual, and the draw. Rows that are not float32 probabilities are turned
-# into weights one block at a time in the workspace; nothing of the size of the vocabulary is ever written. How a sampler
-# becomes a bound on logits is in _warp.pxi, how rows make a round in _rounds.pxi.
+# Holds the view on a row (probabilities in place, half precision, logits with their sampler, a sparse list), and what
+# is done with weights: the sum of a row or of a residual, and the draw. Rows that are not float32 probabilities are
+# turned into weights one block at a time in the workspace; nothing of the size of the vocabulary is ever written. How a
+# sampler becomes a bound on logits is in _warp.pxi, how rows make a round in _rounds.pxi.
 
 cdef enum:
-    SURVIVORS = 1024         # a filtered row with at most this many tokens left is kept as a list
     NO_TOKEN = -1
 
 
@@ -276,7 +275,7 @@ cdef Py_ssize_t draw_entry(const sv_kernels* kernels, workspace* work, const wei
                         return last
         if last != NO_TOKEN or start == 0:
             return last
-        # Nothing positive in this piece: it was the last one, reached by rounding. Look at the one before, for its last.
+        # Nothing positive in this piece: it was the last one, reached by rounding. Look at the one before.
         stop = start
         start -= SV_PIECE
         point = INFINITY

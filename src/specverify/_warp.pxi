@@ -3,7 +3,7 @@
 # Every filter keeps the largest logits, ties by lowest index, so together they come down to three numbers: the smallest
 # logit kept, the index up to which logits equal to it are kept, and the smallest weight kept. Selection is by the bits
 # of the logits (a radix of 11, 11 and 10 bits, from the top): top-k counts, top-p adds weights. The order of additions
-# of top-p is part of the numerics; reference.py has the same.
+# of top-p is part of the numerics; reference/warp.py has the same.
 
 cdef inline uint32_t ordered(int32_t key) noexcept nogil:
     """Keys as unsigned numbers in the same order."""
@@ -113,8 +113,8 @@ cdef void set_bound(row_view* row, int32_t key, Py_ssize_t last_tie) noexcept no
     row.last_tie = last_tie
 
 
-# A list is made of the entries that are not below some bound, if there are at most SURVIVORS, and thinned out in place by
-# the filters that follow.
+# A list is made of the entries that are not below some bound, if there are at most SURVIVORS, and thinned out in place
+# by the filters that follow.
 
 cdef bint list_from(const sv_kernels* kernels, workspace* work, row_view* row, Py_ssize_t n,
                     int32_t floor) noexcept nogil:
@@ -161,7 +161,7 @@ cdef void keep_top_k(const sv_kernels* kernels, workspace* work, row_view* row, 
     cdef uint32_t prefix = 0
     cdef int level, b
     cdef int32_t key
-    cdef int32_t* keys = <int32_t*>work.draft
+    cdef int32_t* keys = select.keys
     if k <= SURVIVORS and list_from(kernels, work, row, n, floor):
         for i in range(row.count):
             keys[i] = sv_key(row.own_logits[i])
@@ -194,7 +194,7 @@ cdef int32_t negligible_below(const row_view* row, double mass, Py_ssize_t n) no
 
 
 cdef void keep_top_p(const sv_kernels* kernels, workspace* work, row_view* row, Py_ssize_t n, double top_p,
-                           double total) noexcept nogil:
+                     double total) noexcept nogil:
     """Bound the row to the fewest largest logits whose weights reach top_p * total, and list them if they are few."""
     cdef selection* select = &work.select
     cdef double goal = top_p * total, reached = 0.0, weight
@@ -256,7 +256,8 @@ cdef bint find_top(const sv_kernels* kernels, workspace* work, row_view* row, Py
     return unsigned_top <= SV_NEGATIVE_INFINITY and -INFINITY < row.top < INFINITY
 
 
-cdef int32_t top_of(const sv_kernels* kernels, const float* logits, Py_ssize_t n, uint32_t* unsigned_top) noexcept nogil:
+cdef int32_t top_of(const sv_kernels* kernels, const float* logits, Py_ssize_t n,
+                    uint32_t* unsigned_top) noexcept nogil:
     """Key of the largest logit of a part."""
     cdef int32_t key = kernels.tops(logits, n, unsigned_top)
     if key < 0:                                  # all negative: bit patterns run the other way round

@@ -61,13 +61,12 @@ def sample(
     1
     """
     rows, single = _stack(rows)
-    uniforms = np.reshape(uniform, (len(rows), 1)) if np.size(uniform) == len(rows) else uniform
+    uniforms = _inputs.as_draw_uniforms(uniform, len(rows))
     mask = _stack_mask(mask, single)
     none = np.empty((len(rows), 0), int)
     if single and len(rows) == 1:  # by the fast gate, not as a batch of one: a draft comes here for every token
         mask = None if mask is None else mask[0]
-        uniforms = uniforms[0] if np.ndim(uniforms) == 2 else uniforms
-        token = verify_sampled(rows[0], None, none[0], uniforms, sampling=sampling, mask=mask, bias=bias).next_token
+        token = verify_sampled(rows[0], None, none[0], uniforms[0], sampling=sampling, mask=mask, bias=bias).next_token
     else:
         options: _batch.Options = {"sampling": sampling, "mask": mask, "bias": bias}
         token = _batch.verify("token", rows, None, none, uniforms, options).next_token

@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+#: Entries of the longest row of logits, and the largest vocabulary of sparse rows.
+LONGEST_ROW = 1 << 24
+
 
 class SparseRows:
     """Rows over a vocabulary as lists of token ids and probabilities; every other token has probability 0.
@@ -40,7 +43,7 @@ class SparseRows:
     Verdict(n_accepted=0, next_token=0)
     """
 
-    __slots__ = ("ids", "largest_id", "offsets", "probs", "vocab_size")
+    __slots__ = ("_ids", "_largest_id", "_offsets", "_probs", "_vocab_size")
 
     def __init__(self, ids: Any, probs: Any, vocab_size: int | None = None) -> None:
         if len(ids) != len(probs):
@@ -49,36 +52,66 @@ class SparseRows:
         counts = np.array([row[0].size for row in rows], np.int64)
         listed, owner = _joined([row[0] for row in rows], np.int64), np.repeat(np.arange(len(rows)), counts)
         order = np.lexsort((listed, owner))  # all rows at once: one by one takes twice as long
-        #: Token ids of all rows behind each other, ascending in each.
-        self.ids: npt.NDArray[np.int64] = listed[order]
-        #: Their probabilities.
-        self.probs: npt.NDArray[np.float32] = _joined([row[1] for row in rows], np.float32)[order]
-        #: Where each row starts in `ids` and `probs`, and where the last one ends: K + 1 numbers.
-        self.offsets: npt.NDArray[np.int64] = np.concatenate(([0], counts.cumsum()))
-        wrong = self.ids < 0
-        wrong[1:] |= (self.ids[1:] == self.ids[:-1]) & (owner[1:] == owner[:-1])
+        self._ids = _frozen(listed[order])
+        self._probs = _frozen(_joined([row[1] for row in rows], np.float32)[order])
+        self._offsets = _frozen(np.concatenate(([0], counts.cumsum())).astype(np.int64))
+        wrong = self._ids < 0
+        wrong[1:] |= (self._ids[1:] == self._ids[:-1]) & (owner[1:] == owner[:-1])
         if wrong.any():
             raise ValueError(f"SparseRows: row {owner[wrong.argmax()]}: expected ids of 0 or more without repetition")
-        #: Largest id of all, -1 without any.
-        self.largest_id = int(self.ids.max(initial=-1))
-        self.vocab_size = vocab_size
-        if vocab_size is not None and self.largest_id >= vocab_size:
-            raise ValueError(f"SparseRows: id {self.largest_id} is outside [0, {vocab_size})")
+        self._largest_id = int(self._ids.max(initial=-1))
+        if vocab_size is not None:
+            if not isinstance(vocab_size, (int, np.integer)) or not 1 <= vocab_size <= LONGEST_ROW:
+                raise ValueError(f"SparseRows: expected a vocab_size of 1 to {LONGEST_ROW}, got {vocab_size!r}")
+            if self._largest_id >= vocab_size:
+                raise ValueError(f"SparseRows: id {self._largest_id} is outside [0, {vocab_size})")
+        self._vocab_size = None if vocab_size is None else int(vocab_size)
+
+    @property
+    def ids(self) -> npt.NDArray[np.int64]:
+        """Token ids of all rows behind each other, ascending in each; read-only."""
+        return self._ids
+
+    @property
+    def probs(self) -> npt.NDArray[np.float32]:
+        """Their probabilities; read-only."""
+        return self._probs
+
+    @property
+    def offsets(self) -> npt.NDArray[np.int64]:
+        """Where each row starts in `ids` and `probs`, and where the last one ends: K + 1 numbers; read-only."""
+        return self._offsets
+
+    @property
+    def largest_id(self) -> int:
+        """Largest id of all, -1 without any."""
+        return self._largest_id
+
+    @property
+    def vocab_size(self) -> int | None:
+        """V, if it is known."""
+        return self._vocab_size
 
     def __len__(self) -> int:
-        return len(self.offsets) - 1
+        return len(self._offsets) - 1
 
     def __repr__(self) -> str:
-        return f"SparseRows({len(self)} rows, {self.ids.size} entries, vocab_size={self.vocab_size})"
+        return f"SparseRows({len(self)} rows, {self._ids.size} entries, vocab_size={self._vocab_size})"
 
     def dense(self, vocab_size: int | None = None) -> npt.NDArray[np.float32]:
         """Write the rows out, shape [K, V]: for tests and small vocabularies."""
-        width = vocab_size if vocab_size is not None else self.vocab_size
+        width = vocab_size if vocab_size is not None else self._vocab_size
         if width is None:
             raise ValueError("SparseRows.dense: vocab_size is not known")
         rows = np.zeros((len(self), width), np.float32)
-        rows[np.repeat(np.arange(len(self)), np.diff(self.offsets)), self.ids] = self.probs
+        rows[np.repeat(np.arange(len(self)), np.diff(self._offsets)), self._ids] = self._probs
         return rows
+
+
+def _frozen(array: np.ndarray) -> np.ndarray:
+    """The core trusts what was checked once, so nobody may write to it."""
+    array.setflags(write=False)
+    return array
 
 
 def _checked_row(i: int, ids: Any, probs: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -41,8 +41,9 @@ def verify_greedy(target: Any, tokens: Any, **options: Unpack[Options]) -> Any:
     -----
     The greedy choice is the lowest index of the maximum, as ``numpy.argmax``, in float32. Row ``i + 1`` is not read
     before ``tokens[i]`` is accepted, and what it holds has no effect. O(V) for each visited row, nothing of size V is
-    allocated, inputs are never written to. Float32 rows that are contiguous, at any distance from each other, are used
-    in place; any other layout or type is copied to float32 first. Safe to call from several threads.
+    allocated, inputs are never written to. Float32, float16 and bfloat16 rows that are contiguous, at any distance from
+    each other, are used in place; any other layout or type is copied first, float64 so that its own order decides. Safe
+    to call from several threads, while none of them writes to the inputs.
 
     References
     ----------
@@ -96,9 +97,10 @@ def verify_sampled(
     lengths : array_like of int, shape [B]
         Draft lengths of a padded batch, each at most K: `target` [B, K + 1, V], `draft` [B, K, V], `tokens` [B, K],
         `uniforms` [B, K + 1], `mask` [B, K + 1, ceil(V / 32)]. What lies past a length is never read. All K without it.
-        `draft` may be a list with one entry, of its own kind, for each request.
+        `draft` may be a list with one entry for each request: None, :class:`SparseRows`, or a matrix of the request's
+        own length (or K) rows.
     cu_lengths : array_like of int, shape [B + 1]
-        Cumulative draft lengths of a ragged batch, from 0: all requests' rows behind each other in `target`
+        Cumulative draft lengths of a ragged batch, the first 0, bonus rows not counted: all requests' rows behind each other in `target`
         [K_1 + 1 + K_2 + 1 + ..., V], `draft` [K_1 + K_2 + ..., V], and so on.
     threads : int
         Threads over the requests of a batch, 1 by default. Results do not depend on it.
@@ -134,10 +136,13 @@ def verify_sampled(
     an index of weight 0. A residual that is empty by rounding, a branch of probability 0, draws from the target row.
 
     Row ``i + 1`` is not read before position ``i`` is accepted, and what it holds has no effect. The same inputs give
-    the same tokens on every machine and instruction set: sums run over 16 float64 lanes in a fixed order. Float32 rows
-    that are contiguous, at any distance from each other, are used in place; any other layout or type is copied to
-    float32 first. Inputs are never written to. O(V) for each visited row; nothing of size V is allocated. Safe to call
-    from several threads.
+    the same tokens on every machine and instruction set: sums run over 16 float64 lanes in a fixed order. Float32,
+    float16 and bfloat16 rows that are contiguous, at any distance from each other, are used in place; any other layout
+    or type is copied to float32 first. Inputs are never written to. O(V) for each visited row; nothing of size V is
+    allocated. Safe to call from several threads, while none of them writes to the inputs.
+
+    Engines apply samplers in different orders (llama.cpp's default has the temperature last, others min-p before
+    top-k), so equal settings may name another law there.
 
     References
     ----------
@@ -195,7 +200,8 @@ def verify_block(
     With ``path[0] = 1`` and ``path[i] = min(1, path[i - 1] * p(x) / q(x))``, the prefix of i tokens is accepted iff
     ``uniforms[i - 1] * (S + 1 - path[i]) < S`` for S the sum of ``max(0, path[i] * p - q)`` over the rows behind it,
     all K tokens iff ``uniforms[K - 1] < path[K]``. What follows is drawn from ``max(0, path[i] * p - q)``, or from row
-    K. A prefix with ``uniforms[i - 1] >= path[i]`` is skipped without reading a row.
+    K. A prefix with ``uniforms[i - 1] >= path[i]`` is skipped without reading a row. With `normalized` the rows behind
+    the prefixes that are tried are still summed over, and checked.
 
     References
     ----------

@@ -37,15 +37,15 @@ class Subject:
     fail_fast: bool = False
 
     def run(self, target: Any, draft: Any, tokens: Any, uniforms: Any) -> tuple[int, int]:
-        """Verify one round with arrays of the documented types."""
-        rows = np.asarray(target, np.float32)
+        """Verify one round with arrays of the documented types, copies that the verifier may write to."""
+        rows = np.array(target, np.float32)
         vocab = rows.shape[1]
-        drafted = np.asarray(tokens, np.int64)
-        draft_rows = None if draft is None else np.asarray(draft, np.float32).reshape(-1, vocab)
+        drafted = np.array(tokens, np.int64)
+        draft_rows = None if draft is None else np.array(draft, np.float32).reshape(-1, vocab)
         if draft is None and not self.certain_drafts:
             draft_rows = np.eye(vocab, dtype=np.float32)[drafted]
         if self.takes_uniforms:
-            n_accepted, token = self.verifier(rows, draft_rows, drafted, np.asarray(uniforms, np.float64))
+            n_accepted, token = self.verifier(rows, draft_rows, drafted, np.array(uniforms, np.float64))
         else:
             n_accepted, token = self.verifier(rows, draft_rows, drafted)
         return int(n_accepted), int(token)
@@ -95,6 +95,10 @@ class Report:
     def passed(self) -> bool:
         """Whether every layer that was run passed, and any was."""
         return bool(self.results) and all(result.passed for result in self.results)
+
+    def __bool__(self) -> bool:
+        """As `passed`, so that ``assert check(verify)`` says what it seems to say."""
+        return self.passed
 
     def __str__(self) -> str:
         lines = [*map(str, self.results), *(f"skip {name}: does not apply" for name in self.skipped)]

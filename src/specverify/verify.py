@@ -100,8 +100,8 @@ def verify_sampled(
         `draft` may be a list with one entry for each request: None, :class:`SparseRows`, or a matrix of the request's
         own length (or K) rows.
     cu_lengths : array_like of int, shape [B + 1]
-        Cumulative draft lengths of a ragged batch, the first 0, bonus rows not counted: all requests' rows behind each other in `target`
-        [K_1 + 1 + K_2 + 1 + ..., V], `draft` [K_1 + K_2 + ..., V], and so on.
+        Cumulative draft lengths of a ragged batch, the first 0, bonus rows not counted: all requests' rows behind each
+        other in `target` [K_1 + 1 + K_2 + 1 + ..., V], `draft` [K_1 + K_2 + ..., V], and so on.
     threads : int
         Threads over the requests of a batch, 1 by default. Results do not depend on it.
     on_error : {"raise", "mark"}

@@ -113,15 +113,18 @@ cdef double weight_of(const sv_kernels* kernels, workspace* work, const row_view
 
 # --- sums -----------------------------------------------------------------------------------------------------------
 
-cdef double listed_sum(const sv_kernels* kernels, workspace* work, const weights_view* view, Py_ssize_t start,
-                       Py_ssize_t n) noexcept nogil:
-    """Sum of a part in lane order over the listed tokens alone: all others would add 0."""
+cdef double listed_sum(const sv_kernels* kernels, workspace* work, const weights_view* view, Py_ssize_t first,
+                       Py_ssize_t last) noexcept nogil:
+    """Sum of the list's entries [first, last), which are one part, in lane order: all other tokens would add 0."""
     cdef double lanes[16]
-    cdef Py_ssize_t place = first_listed(view.target, start)
+    cdef Py_ssize_t place
+    if last - first == 1:                            # one or two give the same in any lanes
+        return listed_weight(kernels, work, view, first)
+    if last - first == 2:
+        return listed_weight(kernels, work, view, first) + listed_weight(kernels, work, view, first + 1)
     memset(lanes, 0, sizeof(lanes))
-    while place < view.target.count and view.target.ids[place] < start + n:
+    for place in range(first, last):
         lanes[view.target.ids[place] % 16] += listed_weight(kernels, work, view, place)
-        place += 1
     return fold(lanes)
 
 
@@ -172,7 +175,7 @@ cdef double part_sum(const sv_kernels* kernels, workspace* work, const weights_v
     """Sum of the weights [start, start + n) in lane order; at most a block."""
     cdef const float* taken
     if view.target.form == LISTED:
-        return listed_sum(kernels, work, view, start, n)
+        return listed_sum(kernels, work, view, first_listed(view.target, start), first_listed(view.target, start + n))
     taken = load_taken(kernels, work, view, start, n)
     if taken == NULL:
         return kernels.piece_mass(load_kept(kernels, work, view, start, n), n)
@@ -182,13 +185,17 @@ cdef double part_sum(const sv_kernels* kernels, workspace* work, const weights_v
 cdef double total_of_listed(const sv_kernels* kernels, workspace* work, const weights_view* view,
                             Py_ssize_t n) noexcept nogil:
     """As total_of, visiting only the blocks in which a token is listed."""
-    cdef Py_ssize_t group = sv_group(n), g, block, place = 0
+    cdef Py_ssize_t group = sv_group(n), g, block, first = 0, last
     cdef double total = 0.0
-    memset(work.sums, 0, sizeof(work.sums))
-    while place < view.target.count:
-        block = view.target.ids[place] - view.target.ids[place] % SV_BLOCK
-        work.sums[block // group] += listed_sum(kernels, work, view, block, SV_BLOCK)
-        place = first_listed(view.target, block + SV_BLOCK)
+    for g in range((n + group - 1) // group):
+        work.sums[g] = 0.0
+    while first < view.target.count:
+        block = view.target.ids[first] - view.target.ids[first] % SV_BLOCK
+        last = first + 1
+        while last < view.target.count and view.target.ids[last] < block + SV_BLOCK:
+            last += 1
+        work.sums[block // group] += listed_sum(kernels, work, view, first, last)
+        first = last
     for g in range((n + group - 1) // group):
         total += work.sums[g]
     return total

@@ -178,6 +178,7 @@ cdef void keep_top_k(const sv_kernels* kernels, workspace* work, row_view* row, 
             k -= select.counts[b]
             b -= 1
         prefix |= <uint32_t>b << shift_of(level)
+        floor = max(floor, <int32_t>(prefix ^ <uint32_t>0x80000000))
     key = <int32_t>(prefix ^ <uint32_t>0x80000000)
     set_bound(row, key, nth_tie(kernels, work, row, n, key, k))
     if row.last_tie >= 0:
@@ -214,6 +215,7 @@ cdef void keep_top_p(const sv_kernels* kernels, workspace* work, row_view* row, 
                 if reached + select.masses[b] >= goal:
                     break                        # the bin that crosses; by rounding there may be none: then the last
         prefix |= <uint32_t>last << shift_of(level)
+        floor = max(floor, <int32_t>(prefix ^ <uint32_t>0x80000000))    # what is below the bin has been decided
     weight = select.masses[last] / select.counts[last]
     ties = 0
     while ties < select.counts[last]:

@@ -233,7 +233,7 @@ cdef void verify_block_round(const sv_kernels* kernels, const sv_round* given, s
         ratio = 0.0 if in_target == 0.0 else (in_target * draft_mass) / (in_draft * target_mass)
         path[reached + 1] = min(1.0, path[reached] * ratio)
         reached += 1
-    if reached == given.k and given.uniforms[given.k - 1] < path[given.k] or given.k == 0:
+    if given.k == 0 or reached == given.k and given.uniforms[given.k - 1] < path[given.k]:
         draw_bonus(kernels, &work, given, verdict)
         return
     for i in range(min(reached, given.k - 1), -1, -1):

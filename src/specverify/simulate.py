@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import verify
 from ._result import Verdict
 from ._work import Progress, ignore
 from .proof.closed_form import Model
-from .verify import verify_sampled
+from .verify import verify_block, verify_sampled
 
 __all__ = [
     "MarkovModel",
@@ -219,11 +218,8 @@ def law_of_accepted_length(target: MarkovModel, draft: MarkovModel, k: int) -> N
 
 
 def rules() -> dict[str, Callable[..., tuple[int, int]]]:
-    """Name the verification rules of this build: "token", and "block" where there is one."""
-    found: dict[str, Callable[..., tuple[int, int]]] = {"token": verify_sampled}
-    if hasattr(verify, "verify_block"):
-        found["block"] = verify.verify_block
-    return found
+    """Name the verification rules."""
+    return {"token": verify_sampled, "block": verify_block}
 
 
 def sample(dist: Any, rng: Any) -> int:

@@ -1,4 +1,5 @@
-"""Estimate what a round would take on a Raspberry Pi 4 and 5, from the machine code alone, and write docs/pi.md.
+"""Estimate what a round would take on a Raspberry Pi 4 and 5, from the machine code alone, and write docs/pi.md,
+which BENCHMARKS.md repeats.
 
 usage: pi_estimate.py FOLDER OUTPUT
 
@@ -221,6 +222,15 @@ def main() -> None:
         if estimate.target and microseconds >= estimate.target:
             print(f"warning: Pi 5, {estimate.what}: {microseconds:.1f} µs, the target is {estimate.target}")
     output.write_text(page(analysed), encoding="utf-8")
+    put_into_benchmarks(output.read_text(encoding="utf-8"), output.parents[1] / "BENCHMARKS.md")
+
+
+def put_into_benchmarks(text: str, benchmarks: Path) -> None:
+    """The page without its title, a level deeper, between the marks that BENCHMARKS.md has for it."""
+    section = re.sub(r"^#", "##", text.partition("\n")[2].strip(), flags=re.MULTILINE)
+    before, begin, rest = benchmarks.read_text(encoding="utf-8").partition("<!-- pi:begin -->\n")
+    end = "<!-- pi:end -->"
+    benchmarks.write_text(before + begin + section + "\n" + end + rest.partition(end)[2], encoding="utf-8")
 
 
 if __name__ == "__main__":

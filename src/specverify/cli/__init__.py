@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 import specverify
 
-from . import bench, demo, generate, law, sweep, verify
+from . import bench, demo, law, run, sweep, verify
 
-_COMMANDS = (demo, verify, generate, sweep, law, bench)
+_COMMANDS = (demo, verify, run, sweep, law, bench)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -15,7 +15,7 @@ from .._work import processes
 from ._options import add_common, positive, share
 from ._progress import Bar
 from ._terminal import Screen
-from .generate import add_models
+from .run import add_models
 
 _AGREEMENTS = (0.0, 0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0)
 _KS = (1, 2, 4, 8)

@@ -12,6 +12,7 @@ from typing import Any as _Any
 from . import _isa
 from ._isa import active_isa, available_isas
 from ._result import BatchVerdict, Detail, Verdict
+from .decoder import SpeculativeDecoder
 from .draws import probabilities, sample
 from .rows import SparseRows
 from .sampling import Sampling
@@ -25,6 +26,7 @@ __all__ = [
     "Detail",
     "Sampling",
     "SparseRows",
+    "SpeculativeDecoder",
     "Verdict",
     "active_isa",
     "available_isas",

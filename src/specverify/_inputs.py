@@ -266,6 +266,17 @@ def as_tokens(tokens: Any) -> np.ndarray:
     return _as_int64(array, tokens)
 
 
+def as_prompt(prompt_ids: Any) -> list[int]:
+    """Give a list of Python ints of its own."""
+    array = _as_array(prompt_ids, "prompt_ids")
+    if array.ndim != 1 or not array.size:
+        raise ValueError(f"prompt_ids: expected at least one token, shape [n], got shape {array.shape}")
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"prompt_ids: expected integers, got dtype {array.dtype}")
+    tokens: list[int] = array.tolist()
+    return tokens
+
+
 def _as_int64(array: np.ndarray, tokens: Any) -> np.ndarray:
     """Values that int64 cannot hold are refused, not wrapped."""
     if array.dtype.kind not in "iu":

@@ -1,0 +1,331 @@
+"""The draft/verify loop over any two models: what is asked of them, in which order, and what they may remember.
+
+Holds the state machine of a text and nothing else: rows are judged by verify.py, texts end by stopping.py, how much to
+draft is decided by draft_length.py. Between two rounds these statements hold, however a round ended:
+
+1. The text is the prompt and the tokens that were given out.
+2. No cache holds more than the text without its last token, which every pass begins with.
+3. What the next round does is a function of the text, of the past rounds and of the three random streams.
+"""
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from . import _inputs
+from .draft_length import DraftLength, FixedDraftLength
+from .generation import Generation, Round, report_of
+from .sampling import Sampling
+from .steps import DraftStep, MaskStep, Start, TargetStep
+from .stopping import Ending
+from .verify import verify_block, verify_greedy, verify_sampled
+
+_RULES = {"token": verify_sampled, "block": verify_block}
+_NO_TOKENS = np.empty(0, np.int64)
+
+
+class SpeculativeDecoder:
+    """Generate text with a target model, several tokens a pass where a cheap draft guesses them.
+
+    Parameters
+    ----------
+    draft_step : callable, or None
+        ``draft_step(prefix, k) -> (tokens, rows)``: up to `k` tokens, and the rows they were drawn from, None if they
+        are certain; see :class:`specverify.steps.DraftStep`. None for plain decoding.
+    target_step : callable
+        ``target_step(prefix, proposed) -> rows [len(proposed) + 1, V]``; see :class:`specverify.steps.TargetStep`.
+    k : int, or DraftLength
+        Drafted tokens in a round, 0 or more; or what decides it from round to round, such as
+        :class:`specverify.AdaptiveDraftLength`.
+    greedy : bool, optional
+        Take the target's most probable token. Default: unless `sampling` is given.
+    sampling : Sampling, optional
+        The target's rows, and the draft's dense ones, are logits, and become probabilities by these settings. Without
+        it, and with ``greedy=False``, they are probabilities.
+    rule : {"token", "block"}
+        :func:`specverify.verify_sampled` or :func:`specverify.verify_block`.
+    normalized : bool
+        Rows of probabilities can be trusted to sum to 1.
+    rng : int, SeedSequence, Generator or None
+        What ``numpy.random.default_rng`` takes. Draft, acceptance and redraw use streams of their own, spawned from it
+        when a text begins. An integer gives the same text in every call; a Generator goes on.
+    end_tokens : iterable of int
+        Each ends the text and is its last token.
+    stop : iterable of sequences of int
+        Each ends the text when the new tokens end with it, and stays in it.
+    mask : callable, optional
+        A grammar: ``mask(text) -> int32 [ceil(V / 32)]``, the bitmask of tokens that may follow a text. Asked along the
+        drafted tokens up to the first that is not allowed. Needs `sampling` or greedy decoding.
+
+    Raises
+    ------
+    TypeError
+        A step has only one of ``n_cached`` and ``truncate``.
+    ValueError
+        `k` is negative; `greedy` contradicts `sampling`; `rule` is unknown; `mask` for
+        probabilities; a stop sequence is empty.
+
+    Notes
+    -----
+    A round drafts at most so many tokens as may still be emitted without the bonus token, calls the target once,
+    verifies, and cuts what was emitted where a loop of one token at a time would have ended.
+
+    A step with ``n_cached`` and ``truncate`` (:class:`specverify.steps.Cached`) is brought back to the text without its
+    last token after each round, and also when a step raises or the iterator is closed. A cache that does not shrink as
+    told raises `RuntimeError` at once. When a text begins, a step with a method ``begin`` is given a
+    :class:`specverify.steps.Start`; a cached one without it is emptied.
+
+    For given models, options and seed the text is the same on every machine and variant of the loops, if the models
+    give the same rows. That does not hold for a draft length that looks at the clock: then only the law is the same.
+
+    References
+    ----------
+    Leviathan, Kalman, Matias: Fast Inference from Transformers via Speculative Decoding, arXiv:2211.17192.
+
+    Examples
+    --------
+    Four tokens; each is followed by the next, and the draft knows it but for token 3:
+
+    >>> import numpy as np, specverify
+    >>> target = lambda prefix, proposed: np.eye(4, dtype=np.float32)[[(t + 1) % 4 for t in [prefix[-1], *proposed]]]
+    >>> draft = lambda prefix, k: ([min(prefix[-1] + i, 3) for i in range(1, k + 1)], None)
+    >>> tokens, report = specverify.SpeculativeDecoder(draft, target, k=3).generate([0], max_new=8)
+    >>> tokens, report.accepted
+    ([1, 2, 3, 0, 1, 2, 3, 0], (3, 3))
+    """
+
+    def __init__(
+        self,
+        draft_step: DraftStep | None,
+        target_step: TargetStep,
+        k: int | DraftLength = 4,
+        greedy: bool | None = None,
+        *,
+        sampling: Sampling | None = None,
+        rule: Literal["token", "block"] = "token",
+        normalized: bool = False,
+        rng: Any = None,
+        end_tokens: Iterable[int] = (),
+        stop: Iterable[Sequence[int]] = (),
+        mask: MaskStep | None = None,
+    ) -> None:
+        length = FixedDraftLength(int(k)) if isinstance(k, int | np.integer) else k
+        self.length: DraftLength = length if draft_step is not None else FixedDraftLength(0)
+        if greedy and sampling is not None and sampling.temperature > 0:
+            raise ValueError(f"greedy: expected False or None with {sampling}, got True")
+        self.greedy = sampling is None if greedy is None else greedy
+        if rule not in _RULES:
+            raise ValueError(f"rule: expected one of {', '.join(_RULES)}, got {rule!r}")
+        if mask is not None and not self.greedy and sampling is None:
+            raise ValueError("mask: expected greedy decoding or sampling=..., since it applies to logits")
+        for step, name in ((draft_step, "draft_step"), (target_step, "target_step")):
+            if hasattr(step, "n_cached") != hasattr(step, "truncate"):
+                raise TypeError(f"{name}: expected both n_cached and truncate for a model with a cache, got one of them")
+        self.draft_step = draft_step
+        self.target_step = target_step
+        self.sampling = sampling
+        self.rule = rule
+        self.mask = mask
+        self._normalized = normalized
+        self._rng = rng
+        self._ending = Ending(end_tokens, stop)
+        self._run: _Run | None = None
+
+    def generate(self, prompt_ids: Sequence[int], max_new: int = 128) -> Generation:
+        """Extend a text.
+
+        Parameters
+        ----------
+        prompt_ids : sequence of int
+            The text so far, at least one token.
+        max_new : int
+            The most tokens to add.
+
+        Returns
+        -------
+        Generation
+            ``(tokens, report)``: the new tokens, and the figures of how they came about.
+
+        Raises
+        ------
+        TypeError, ValueError
+            The prompt is empty or not of integers; `max_new` is negative; a step returns what verification refuses, or
+            more tokens than were asked for.
+        RuntimeError
+            A cache could not be cut back.
+        """
+        started = time.perf_counter()
+        run = self._begin(prompt_ids, max_new)
+        rounds = list(iter(run.next_round, None))
+        return Generation(run.new_tokens, report_of(rounds, time.perf_counter() - started))
+
+    def rounds(self, prompt_ids: Sequence[int], max_new: int = 128) -> Iterator[Round]:
+        """Extend a text and yield each round when it is decided. Parameters and errors as in :meth:`generate`."""
+        return iter(self._begin(prompt_ids, max_new).next_round, None)
+
+    def stream(self, prompt_ids: Sequence[int], max_new: int = 128) -> Iterator[int]:
+        """Extend a text and yield its tokens one by one. Parameters and errors as in :meth:`generate`.
+
+        Closed between two tokens of a block, it leaves the caches as if the tokens not yet given out had never been.
+        """
+        return _stream(self._begin(prompt_ids, max_new))
+
+    def _begin(self, prompt_ids: Sequence[int], max_new: int) -> "_Run":
+        self._run = _Run(self, prompt_ids, max_new)
+        return self._run
+
+
+class _Run:
+    """One text in the making: the committed tokens, the random streams, and what the caches may hold."""
+
+    def __init__(self, decoder: SpeculativeDecoder, prompt_ids: Sequence[int], max_new: int) -> None:
+        prompt = _inputs.as_prompt(prompt_ids)
+        if max_new < 0:
+            raise ValueError(f"max_new: expected 0 or more, got {max_new}")
+        self._decoder = decoder
+        self._text = prompt
+        self._start = len(prompt)
+        self._end = len(prompt) + max_new
+        self._done = max_new == 0
+        draft_stream, self._accepting, self._redrawing = np.random.default_rng(decoder._rng).spawn(3)
+        self._cached = [step for step in (decoder.draft_step, decoder.target_step) if hasattr(step, "n_cached")]
+        decoder.length.begin()
+        start = Start(prompt, decoder.greedy, decoder.sampling, draft_stream, decoder.mask)
+        for step in (decoder.draft_step, decoder.target_step):
+            if hasattr(step, "begin"):
+                step.begin(start)
+            elif hasattr(step, "n_cached"):
+                _cut(step, 0)
+
+    @property
+    def new_tokens(self) -> list[int]:
+        return self._text[self._start :]
+
+    def next_round(self) -> Round | None:
+        """Draft, score, verify, cut, commit; None when the text has ended."""
+        if self._done:
+            return None
+        if self._decoder._run is not self:
+            raise RuntimeError("this text cannot go on: its decoder has begun another one")
+        try:
+            return self._play()
+        except BaseException:
+            self._settle()
+            raise
+
+    def retract(self, n_tokens: int) -> None:
+        """Take back the last tokens of the text, which nobody has seen; nothing can follow."""
+        self._done = True
+        del self._text[len(self._text) - n_tokens :]
+        if self._decoder._run is self:  # else the caches belong to another text by now
+            self._settle()
+
+    def _play(self) -> Round:
+        text, decoder = self._text, self._decoder
+        remaining = self._end - len(text)
+        asked = decoder.length.choose(remaining - 1)
+        if not 0 <= asked < remaining:
+            raise ValueError(f"k: expected a draft length of 0 to {remaining - 1}, got {asked}")
+
+        started = time.perf_counter()
+        tokens, rows = self._draft(asked) if asked else (_NO_TOKENS, None)
+        drafted = time.perf_counter()
+        proposed = tokens.tolist()
+        target_rows = decoder.target_step(text, proposed)
+        scored = time.perf_counter()
+        n_accepted, next_token = self._verify(target_rows, rows, tokens, proposed)
+        verified = time.perf_counter()
+
+        block = [*proposed[:n_accepted], next_token]
+        kept, reason = decoder._ending.cut(text, self._start, block, remaining)
+        one = Round(
+            tuple(block[:kept]),
+            len(proposed),
+            n_accepted,
+            drafted - started,
+            scored - drafted,
+            verified - scored,
+            reason,
+        )
+        text += one.tokens
+        self._done = reason is not None
+        self._settle()
+        decoder.length.observe(one, asked)
+        return one
+
+    def _draft(self, asked: int) -> tuple[np.ndarray, Any]:
+        assert self._decoder.draft_step is not None
+        tokens, rows = self._decoder.draft_step(self._text, asked)
+        tokens = _inputs.as_tokens(tokens)
+        if len(tokens) > asked:
+            raise ValueError(f"draft_step: expected at most {asked} tokens, got {len(tokens)}")
+        return tokens, rows
+
+    def _verify(self, target_rows: Any, rows: Any, tokens: np.ndarray, proposed: list[int]) -> tuple[int, int]:
+        decoder = self._decoder
+        options: dict[str, Any] = {}
+        if decoder.mask is not None:
+            options["mask"] = self._mask_rows(decoder.mask, proposed)
+        if decoder.greedy:
+            return verify_greedy(target_rows, tokens, **options)
+        uniforms = np.empty(len(tokens) + 1)
+        self._accepting.random(out=uniforms[:-1])
+        uniforms[-1] = self._redrawing.random()
+        if decoder.sampling is not None:
+            options["sampling"] = decoder.sampling
+        rule = _RULES[decoder.rule]
+        if not len(tokens):
+            rows = None  # whatever a draft that proposes nothing gives
+        return rule(target_rows, rows, tokens, uniforms, normalized=decoder._normalized, **options)
+
+    def _mask_rows(self, mask: MaskStep, proposed: list[int]) -> np.ndarray:
+        """Give the bitmask of each position; behind a token that is not allowed, where no grammar says anything, all."""
+        path = list(self._text)
+        words = np.asarray(mask(path))
+        rows = np.full((len(proposed) + 1, *words.shape), -1, np.int32)
+        for i, token in enumerate(proposed):
+            rows[i] = words
+            if not (0 <= token < 32 * len(words) and words[token // 32] >> (token % 32) & 1):
+                return rows
+            path.append(token)
+            words = np.asarray(mask(path))
+        rows[-1] = words
+        return rows
+
+    def _settle(self) -> None:
+        """Cut the caches back to the text without its last token."""
+        keep = len(self._text) - 1
+        failures = []
+        for step in self._cached:
+            try:
+                _cut(step, keep)
+            except Exception as error:  # the other cache is to be cut all the same
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+
+def _stream(run: _Run) -> Iterator[int]:
+    while (one := run.next_round()) is not None:
+        for given, token in enumerate(one.tokens, 1):
+            try:
+                yield token
+            except BaseException:  # closed, or something thrown in
+                run.retract(len(one.tokens) - given)
+                raise
+
+
+def _cut(step: Any, keep: int) -> None:
+    """Leave at most `keep` tokens in a cache, or say that it cannot be done."""
+    held = step.n_cached
+    if held <= keep:
+        return
+    removed = step.truncate(keep)
+    left = step.n_cached
+    if removed != held - keep or left != keep:
+        raise RuntimeError(
+            f"{type(step).__name__}.truncate({keep}): expected to remove {held - keep} of {held} cached tokens, "
+            f"got {removed} removed and {left} left: this cache cannot be rolled back, decode with k=0"
+        )

@@ -9,12 +9,13 @@ draft is decided by draft_length.py. Between two rounds these statements hold, h
 """
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from . import _inputs
+from ._result import Verdict
 from .draft_length import DraftLength, FixedDraftLength
 from .generation import Generation, Round, report_of
 from .sampling import Sampling
@@ -22,7 +23,7 @@ from .steps import DraftStep, MaskStep, Start, TargetStep
 from .stopping import Ending
 from .verify import verify_block, verify_greedy, verify_sampled
 
-_RULES = {"token": verify_sampled, "block": verify_block}
+_RULES: dict[str, Callable[..., Verdict]] = {"token": verify_sampled, "block": verify_block}
 _NO_TOKENS = np.empty(0, np.int64)
 
 
@@ -122,7 +123,7 @@ class SpeculativeDecoder:
             raise ValueError("mask: expected greedy decoding or sampling=..., since it applies to logits")
         for step, name in ((draft_step, "draft_step"), (target_step, "target_step")):
             if hasattr(step, "n_cached") != hasattr(step, "truncate"):
-                raise TypeError(f"{name}: expected both n_cached and truncate for a model with a cache, got one of them")
+                raise TypeError(f"{name}: expected both n_cached and truncate of a model with a cache, got one")
         self.draft_step = draft_step
         self.target_step = target_step
         self.sampling = sampling
@@ -193,7 +194,8 @@ class _Run:
         self._cached = [step for step in (decoder.draft_step, decoder.target_step) if hasattr(step, "n_cached")]
         decoder.length.begin()
         start = Start(prompt, decoder.greedy, decoder.sampling, draft_stream, decoder.mask)
-        for step in (decoder.draft_step, decoder.target_step):
+        steps: tuple[Any, ...] = (decoder.draft_step, decoder.target_step)
+        for step in steps:
             if hasattr(step, "begin"):
                 step.begin(start)
             elif hasattr(step, "n_cached"):
@@ -269,7 +271,8 @@ class _Run:
         if decoder.mask is not None:
             options["mask"] = self._mask_rows(decoder.mask, proposed)
         if decoder.greedy:
-            return verify_greedy(target_rows, tokens, **options)
+            greedily: Verdict = verify_greedy(target_rows, tokens, **options)
+            return greedily
         uniforms = np.empty(len(tokens) + 1)
         self._accepting.random(out=uniforms[:-1])
         uniforms[-1] = self._redrawing.random()
@@ -281,7 +284,7 @@ class _Run:
         return rule(target_rows, rows, tokens, uniforms, normalized=decoder._normalized, **options)
 
     def _mask_rows(self, mask: MaskStep, proposed: list[int]) -> np.ndarray:
-        """Give the bitmask of each position; behind a token that is not allowed, where no grammar says anything, all."""
+        """Give the bitmask of each position; behind a token that is not allowed no grammar says anything: all."""
         path = list(self._text)
         words = np.asarray(mask(path))
         rows = np.full((len(proposed) + 1, *words.shape), -1, np.int32)

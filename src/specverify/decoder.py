@@ -267,6 +267,11 @@ class _Run:
 
     def _verify(self, target_rows: Any, rows: Any, tokens: np.ndarray, proposed: list[int]) -> tuple[int, int]:
         decoder = self._decoder
+        if hasattr(target_rows, "__len__") and len(target_rows) != len(tokens) + 1:
+            raise ValueError(
+                f"target_step: expected {len(tokens) + 1} rows, for {len(tokens)} proposed tokens and the one behind "
+                f"them, got {len(target_rows)}"
+            )
         options: dict[str, Any] = {}
         if decoder.mask is not None:
             options["mask"] = self._mask_rows(decoder.mask, proposed)

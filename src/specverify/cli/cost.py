@@ -1,0 +1,138 @@
+"""``specverify cost``: what a draft length gains or costs, from the times of single steps.
+
+Parses and prints. The model: specverify/cost.py.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from .. import cost
+from ._options import cost as milliseconds
+from ._options import non_negative, share
+from ._terminal import Screen
+
+
+def add(subparsers: Any) -> None:
+    """Declare the command."""
+    parser = subparsers.add_parser(
+        "cost",
+        help="predict tokens per second for every draft length, and say whether to speculate",
+        description="Predict from the times of single steps, in milliseconds, and from the acceptance.",
+    )
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument(
+        "--target",
+        type=_passes,
+        metavar="MS",
+        help="target passes over 1, 2, ... tokens: 6,30; or over given numbers of tokens, linear in between: 1:6,5:40",
+    )
+    source.add_argument(
+        "--from", dest="file", type=Path, metavar="FILE", help="measured steps and acceptance: JSON of cost.to_json"
+    )
+    parser.add_argument("--draft", type=milliseconds, metavar="MS", help="one draft step (default: 0)")
+    parser.add_argument(
+        "--draft-call", type=milliseconds, metavar="MS", help="a draft call, whatever it proposes (default: 0)"
+    )
+    parser.add_argument(
+        "--catch-up", type=milliseconds, metavar="MS", help="a draft step that reads two tokens (default: as --draft)"
+    )
+    parser.add_argument("--verify", type=milliseconds, metavar="MS", help="verification of a draft (default: 0)")
+    parser.add_argument(
+        "--acceptance",
+        type=_shares,
+        metavar="SHARE",
+        help="acceptance rate; or P(accepted >= 1), P(accepted >= 2), ...: 0.8,0.7,0.65",
+    )
+    parser.add_argument(
+        "--proposes", type=share, metavar="SHARE", help="share of rounds in which the draft proposes (default: 1)"
+    )
+    parser.add_argument("--max-k", type=non_negative, metavar="K", help="longest draft (default: as far as is known)")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON, and nothing else")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command."""
+    try:
+        times, acceptance, proposed = _given(options)
+        if options.acceptance is not None:
+            several = len(options.acceptance) > 1
+            acceptance = (
+                cost.Acceptance.from_at_least(options.acceptance)
+                if several
+                else cost.Acceptance.from_rate(options.acceptance[0], times.max_k)
+            )
+        if options.proposes is not None:
+            proposed = cost.ProposedLengths((options.proposes,), (0.0,))
+        if acceptance is None:
+            raise ValueError("--acceptance: expected a rate, or a file that holds one, got neither")
+        max_k = min(times.max_k, acceptance.max_k) if options.max_k is None else options.max_k
+        advice = cost.recommend(times, acceptance, max_k, proposed)
+    except (OSError, ValueError) as error:
+        print(f"specverify: cost: {error}", file=sys.stderr)
+        return 2
+    if options.json:
+        found = {
+            **cost.to_json(times, acceptance, proposed),
+            "predictions": [one._asdict() for one in advice.predictions],
+            "k": advice.k,
+            "advice": advice.sentence,
+        }
+        print(json.dumps(found, indent=2))
+        return 0
+    screen = Screen(sys.stdout)
+    screen.print("  k   tokens per target pass   ms per round   tokens/s   speed-up   ceiling")
+    for one in advice.predictions:
+        mark = " " if one.measured else "~"
+        line = (
+            f"{one.k:3}   {one.tokens_per_round:22.3f}   {mark}{1e3 * one.seconds_per_round:11.3f}   "
+            f"{one.tokens_per_second:8.1f}   {one.speedup:7.2f}x   {one.ceiling:6.2f}x"
+        )
+        screen.print(screen.paint(line, "good") if one.k == advice.k else line)
+    if not all(one.measured for one in advice.predictions):
+        screen.print("~: the target pass is interpolated")
+    screen.print()
+    screen.print(advice.sentence)
+    return 0
+
+
+def _given(
+    options: argparse.Namespace,
+) -> tuple[cost.StepTimes, cost.Acceptance | None, cost.ProposedLengths | None]:
+    if options.file is not None:
+        for name in ("draft", "draft_call", "catch_up", "verify"):
+            if getattr(options, name) is not None:
+                raise ValueError(f"--{name.replace('_', '-')}: expected with --target only, the file holds the times")
+        return cost.from_json(json.loads(options.file.read_text(encoding="utf-8")))
+    table, between = options.target
+    # Plain decoding is given its target pass alone, so --verify is what a draft adds.
+    verify = ((0, 0.0), (1, options.verify / 1e3)) if options.verify else ()
+    return (
+        cost.StepTimes(
+            target=tuple((n, ms / 1e3) for n, ms in table),
+            draft_token=(options.draft or 0.0) / 1e3,
+            draft_fixed=(options.draft_call or 0.0) / 1e3,
+            catch_up=None if options.catch_up is None else options.catch_up / 1e3,
+            verify=verify,
+            between=between,
+        ),
+        None,
+        None,
+    )
+
+
+def _passes(text: str) -> tuple[list[tuple[int, float]], str]:
+    parts = [part.split(":") for part in text.split(",")]
+    try:
+        if all(len(part) == 1 for part in parts):
+            return [(n, float(part[0])) for n, part in enumerate(parts, 1)], "refuse"
+        return [(int(n), float(ms)) for n, ms in parts], "linear"
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected 6,30,... or 1:6,5:40,... in milliseconds, got {text!r}") from None
+
+
+def _shares(text: str) -> list[float]:
+    return [share(part) for part in text.split(",")]

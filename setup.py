@@ -20,7 +20,10 @@ LINK_FLAGS = os.environ.get("SPECVERIFY_LDFLAGS", "").split()
 KERNEL_FLAGS = ["-fno-inline", "-fno-trapping-math"]
 
 VARIANTS = {
-    "x86_64": {"x86_64_v3": ["-march=x86-64-v3", "-mtune=znver3"]},
+    "x86_64": {
+        "x86_64_v3": ["-march=x86-64-v3", "-mtune=znver3"],
+        "x86_64_v4": ["-march=x86-64-v4", "-mtune=znver3", "-mprefer-vector-width=512"],
+    },
     "aarch64": {"cortex_a76": ["-mcpu=cortex-a76"]},
 }
 

@@ -33,7 +33,7 @@ class Table(ctypes.Structure):
         ("apply_mask", ctypes.CFUNCTYPE(None, _Floats, _Words, c_ssize_t)),
         ("weigh", ctypes.CFUNCTYPE(None, _Floats, c_ssize_t, c_float, c_float, _Floats)),
         ("keep", ctypes.CFUNCTYPE(None, _Floats, _Floats, c_ssize_t, c_float, c_float)),
-        ("group_tops", ctypes.CFUNCTYPE(None, _Floats, c_ssize_t, c_ssize_t, _Keys)),
+        ("group_tops", ctypes.CFUNCTYPE(None, _Floats, c_ssize_t, c_ssize_t, _Keys, _Words)),
     )
 
 

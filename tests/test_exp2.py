@@ -131,7 +131,9 @@ def test_mask_bias_and_maxima_of_parts(isa, n):
     assert (padded == np.where(bits, F(1), F(-np.inf))).all()
 
     keys = np.empty(-(-n // 16), np.int32)
-    table.group_tops(loops.pointer(row), n, 16, loops.pointer(keys))
-    bits = row.view(np.int32)
+    top = np.zeros(1, np.uint32)
+    table.group_tops(loops.pointer(row), n, 16, loops.pointer(keys), loops.pointer(top))
+    assert top[0] == row.view(np.uint32).max()
+    bits = (row + F(0)).view(np.int32)
     ordered = bits ^ ((bits >> 31) & 0x7FFFFFFF)
     assert keys.tolist() == [ordered[start : start + 16].max() for start in range(0, n, 16)]

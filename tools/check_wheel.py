@@ -24,9 +24,9 @@ MAX_BYTES = 400_000
 MAX_GLIBC = (2, 17)  # manylinux2014, older than any Raspberry Pi OS with a 64-bit kernel
 PAGE = {"aarch64": 0x4000, "x86_64": 0x1000}  # Raspberry Pi OS runs the Pi 5 with pages of 16 KiB
 
-# The modules of each architecture, and the one that may use more than the architecture's first version.
+# The modules of each architecture, and those that may use more than the architecture's first version.
 PORTABLE = ("_core", "_dlpack", "_kernels_generic")
-CHECKED_FOR = {"aarch64": "_kernels_cortex_a76", "x86_64": "_kernels_x86_64_v3"}
+CHECKED_FOR = {"aarch64": ("_kernels_cortex_a76",), "x86_64": ("_kernels_x86_64_v3", "_kernels_x86_64_v4")}
 
 # Beyond ARMv8.0-A without its optional parts, by the extension that added it (Arm Architecture Reference Manual, C6 and
 # C7). Hints such as paciasp and bti are no-ops on older cores and therefore not listed.
@@ -115,7 +115,7 @@ def check_module(path: Path, machine: str, *, with_symbols: bool) -> list[str]:
     }
     if versions and max(versions) > MAX_GLIBC:
         faults.append(f"needs glibc {max(versions)}, expected at most {MAX_GLIBC}")
-    if module != CHECKED_FOR[machine]:
+    if module not in CHECKED_FOR[machine]:
         listing = run(objdump(machine), "-d", "--no-show-raw-insn", str(path)).splitlines()
         if sum(bool(INSTRUCTION.match(line)) for line in listing) < 500:
             faults.append("could not be disassembled")
@@ -135,7 +135,7 @@ def expected_files(name: str, python: str, machine: str) -> set[str]:
         for pattern in ("*.py", "*.pyi", "py.typed")
         for path in package.rglob(pattern)
     }
-    modules = {f"specverify/{module}.{python}-{machine}-linux-gnu.so" for module in (*PORTABLE, CHECKED_FOR[machine])}
+    modules = {f"specverify/{module}.{python}-{machine}-linux-gnu.so" for module in (*PORTABLE, *CHECKED_FOR[machine])}
     info = {
         f"{name}.dist-info/{file}"
         for file in ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "top_level.txt", "licenses/LICENSE")

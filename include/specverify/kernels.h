@@ -55,7 +55,7 @@ typedef struct sv_kernels {
     /* Weights to 0 where the logit is below `bound` or the weight below `least`. */
     void (*keep)(const float *logits, float *weights, ptrdiff_t n, float bound, float least);
     /* Largest key of every `group` entries (keys order like floats: see sv_key). */
-    void (*group_tops)(const float *logits, ptrdiff_t n, ptrdiff_t group, int32_t *keys);
+    void (*group_tops)(const float *logits, ptrdiff_t n, ptrdiff_t group, int32_t *keys, uint32_t *unsigned_top);
 } sv_kernels;
 
 /* Why a round has no result. `where` of the verdict is the position, or the row. */

@@ -27,6 +27,16 @@ static int sv_cpu_runs(const char *isa) {
             && __builtin_cpu_supports("bmi2");
 #endif
     }
+    if (!strcmp(isa, "x86-64-v4")) {
+        __builtin_cpu_init();
+#if !defined(__clang__) && __GNUC__ >= 12
+        return __builtin_cpu_supports("x86-64-v4") != 0;
+#else
+        return sv_cpu_runs("x86-64-v3") && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
+            && __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq")
+            && __builtin_cpu_supports("avx512vl");
+#endif
+    }
 #elif defined(__aarch64__) && defined(__linux__)
     if (!strcmp(isa, "cortex-a76")) return sv_cpu_is_a76_class();
 #endif

@@ -14,6 +14,7 @@ from . import _core
 
 # Best first. A wheel holds those of its architecture.
 _MODULES = {
+    "x86-64-v4": "_kernels_x86_64_v4",
     "x86-64-v3": "_kernels_x86_64_v3",
     "cortex-a76": "_kernels_cortex_a76",
     "generic": "_kernels_generic",
@@ -41,7 +42,7 @@ def active_isa() -> str:
     Returns
     -------
     str
-        ``"generic"``, ``"x86-64-v3"`` or ``"cortex-a76"``.
+        ``"generic"``, ``"x86-64-v3"``, ``"x86-64-v4"`` or ``"cortex-a76"``.
     """
     return _core.kernels_in_use()
 

@@ -43,6 +43,8 @@ cdef extern from "_exp2.h" nogil:
 cdef enum:
     LONG_STRETCH = 4096              # entries whose maximum is taken at a time
     STRETCH = 256                    # entries that are searched at a time for one known to be among them
+    HALF_BLOCK = 2048                # of SV_BLOCK
+    QUARTER_BLOCK = 1024
 
 
 include "_lanes.pxi"
@@ -358,20 +360,73 @@ cdef void keep(const float* logits, float* weights, Py_ssize_t n, float bound, f
         weights[i] = weights[i] if logits[i] >= bound and weights[i] >= least else <float>0.0
 
 
-cdef void group_tops(const float* logits, Py_ssize_t n, Py_ssize_t group, int32_t* keys) noexcept nogil:
+# Maxima of groups are taken pair by pair, level by level: no group waits for a sum across a vector of its own.
+
+cdef void pair_keys(const float* logits, Py_ssize_t n, int32_t* keys, uint32_t* unsigned_top) noexcept nogil:
+    """Larger key of each of n pairs of neighbours; the largest unsigned pattern of all gives away a NaN."""
+    cdef Py_ssize_t i
+    cdef int32_t even, odd
+    cdef uint32_t even_bits, odd_bits, high = unsigned_top[0]
+    for i in range(n):
+        memcpy(&even_bits, &logits[2 * i], 4)
+        memcpy(&odd_bits, &logits[2 * i + 1], 4)
+        even_bits = even_bits if even_bits > odd_bits else odd_bits
+        high = even_bits if even_bits > high else high
+        even = sv_key(logits[2 * i] + <float>0.0)
+        odd = sv_key(logits[2 * i + 1] + <float>0.0)
+        keys[i] = even if even > odd else odd
+    unsigned_top[0] = high
+
+
+cdef void pair_tops(const int32_t* keys, Py_ssize_t n, int32_t* to) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        to[i] = keys[2 * i] if keys[2 * i] > keys[2 * i + 1] else keys[2 * i + 1]
+
+
+cdef void block_group_tops(const float* logits, Py_ssize_t n, Py_ssize_t group, int32_t* keys,
+                           uint32_t* unsigned_top) noexcept nogil:
+    """As group_tops, for whole groups of a power of 2, at least 4, in at most a block."""
+    cdef int32_t halves[HALF_BLOCK]
+    cdef int32_t quarters[QUARTER_BLOCK]
+    pair_keys(logits, n // 2, halves, unsigned_top)
+    n //= 4
+    group //= 4
+    while group > 1:
+        pair_tops(halves, n, quarters)
+        memcpy(halves, quarters, n * sizeof(int32_t))
+        n //= 2
+        group //= 2
+    pair_tops(halves, n, keys)
+
+
+cdef void group_tops(const float* logits, Py_ssize_t n, Py_ssize_t group, int32_t* keys,
+                     uint32_t* unsigned_top) noexcept nogil:
     cdef Py_ssize_t start = 0, g = 0
+    cdef Py_ssize_t stretch = SV_BLOCK if group < SV_BLOCK else group
+    cdef Py_ssize_t whole
     while start < n:
-        keys[g] = top_key(logits + start, min(group, n - start))
-        start += group
-        g += 1
+        whole = min(stretch, n - start) // group * group
+        if 4 <= group <= SV_BLOCK and group & (group - 1) == 0 and whole > 0:
+            block_group_tops(logits + start, whole, group, keys + g, unsigned_top)
+            start += whole
+            g += whole // group
+        else:
+            keys[g] = top_key(logits + start, min(group, n - start), unsigned_top)
+            start += group
+            g += 1
 
 
-cdef int32_t top_key(const float* logits, Py_ssize_t n) noexcept nogil:
+cdef int32_t top_key(const float* logits, Py_ssize_t n, uint32_t* unsigned_top) noexcept nogil:
     cdef Py_ssize_t i
     cdef int32_t key, top = LOWEST
+    cdef uint32_t bits, high = unsigned_top[0]
     for i in range(n):
-        key = sv_key(logits[i])
+        memcpy(&bits, &logits[i], 4)
+        high = bits if bits > high else high
+        key = sv_key(logits[i] + <float>0.0)
         top = key if key > top else top
+    unsigned_top[0] = high
     return top
 
 

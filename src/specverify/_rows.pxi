@@ -69,6 +69,14 @@ cdef const float* load_logits(const sv_kernels* kernels, const row_view* row, Py
     return scratch
 
 
+cdef inline const float* logits_of(const sv_kernels* kernels, const row_view* row, Py_ssize_t start, Py_ssize_t n,
+                                   float* scratch) noexcept nogil:
+    """As load_logits, in place where that is possible: zeros keep their sign."""
+    if row.dtype == SV_FLOAT32 and row.bias == NULL and row.mask == NULL:
+        return <const float*>row.data + start
+    return load_logits(kernels, row, start, n, scratch)
+
+
 cdef const float* load(const sv_kernels* kernels, workspace* work, const row_view* row, Py_ssize_t start, Py_ssize_t n,
                        float* scratch) noexcept nogil:
     """Weights [start, start + n) of a dense row, in place or in `scratch`."""
@@ -78,7 +86,7 @@ cdef const float* load(const sv_kernels* kernels, workspace* work, const row_vie
         return <const float*>row.data + start
     if row.form == LOADED:
         return load_logits(kernels, row, start, n, scratch)
-    logits = load_logits(kernels, row, start, n, work.logits)
+    logits = logits_of(kernels, row, start, n, work.logits)  # a zero's sign changes no weight
     kernels.weigh(logits, n, row.top, row.scale, scratch)
     if row.bound > -INFINITY or row.least > 0.0:
         ties = max(<Py_ssize_t>0, min(n, row.last_tie + 1 - start))

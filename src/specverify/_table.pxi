@@ -21,4 +21,4 @@ cdef extern from "specverify/kernels.h" nogil:
         void (*apply_mask)(float*, const uint32_t*, Py_ssize_t) noexcept nogil
         void (*weigh)(const float*, Py_ssize_t, float, float, float*) noexcept nogil
         void (*keep)(const float*, float*, Py_ssize_t, float, float) noexcept nogil
-        void (*group_tops)(const float*, Py_ssize_t, Py_ssize_t, int32_t*) noexcept nogil
+        void (*group_tops)(const float*, Py_ssize_t, Py_ssize_t, int32_t*, uint32_t*) noexcept nogil

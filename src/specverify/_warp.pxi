@@ -66,15 +66,18 @@ cdef void count_keys(const sv_kernels* kernels, workspace* work, const row_view*
 cdef int32_t kth_largest(const int32_t* keys, Py_ssize_t n, Py_ssize_t k, uint32_t* counts) noexcept nogil:
     """The k-th largest of some keys, 1 <= k <= n."""
     cdef uint32_t key, prefix = 0
-    cdef int level, b
+    cdef int level, b, highest
     cdef Py_ssize_t i
     for level in range(3):
         memset(counts, 0, BINS * sizeof(uint32_t))
+        highest = 0
         for i in range(n):
             key = ordered(keys[i])
             if in_prefix(key, prefix, level):
-                counts[bin_of(key, level)] += 1
-        b = BINS - 1
+                b = bin_of(key, level)
+                counts[b] += 1
+                highest = max(highest, b)
+        b = highest
         while counts[b] < k:
             k -= counts[b]
             b -= 1
@@ -236,7 +239,7 @@ cdef bint find_top(const sv_kernels* kernels, workspace* work, row_view* row, Py
     """Set the largest logit; False if the row has NaN or infinity, or nothing but -infinity. With `groups` also the
     maxima of the groups."""
     cdef selection* select = &work.select
-    cdef Py_ssize_t start = 0, length
+    cdef Py_ssize_t start = 0, length, i
     cdef uint32_t unsigned_top = 0
     cdef int32_t key, top = LOWEST_KEY
     cdef const float* logits
@@ -245,15 +248,16 @@ cdef bint find_top(const sv_kernels* kernels, workspace* work, row_view* row, Py
         select.group *= 2
     while start < n:
         length = min(<Py_ssize_t>SV_BLOCK, n - start)
-        if row.dtype == SV_FLOAT32 and row.bias == NULL and row.mask == NULL and not groups:
-            logits = <const float*>row.data + start
-        else:
-            logits = load_logits(kernels, row, start, length, work.logits)
-        key = top_of(kernels, logits, length, &unsigned_top)
-        top = key if key > top else top
+        logits = logits_of(kernels, row, start, length, work.logits)
         if groups:
-            kernels.group_tops(logits, length, select.group, select.tops + start // select.group)
+            kernels.group_tops(logits, length, select.group, select.tops + start // select.group, &unsigned_top)
+        else:
+            key = top_of(kernels, logits, length, &unsigned_top)
+            top = key if key > top else top
         start += length
+    if groups:
+        for i in range((n + select.group - 1) // select.group):
+            top = select.tops[i] if select.tops[i] > top else top
     row.top = sv_from_key(top)
     return unsigned_top <= SV_NEGATIVE_INFINITY and -INFINITY < row.top < INFINITY
 
@@ -263,7 +267,7 @@ cdef int32_t top_of(const sv_kernels* kernels, const float* logits, Py_ssize_t n
     """Key of the largest logit of a part."""
     cdef int32_t key = kernels.tops(logits, n, unsigned_top)
     if key < 0:                                  # all negative: bit patterns run the other way round
-        kernels.group_tops(logits, n, n, &key)
+        kernels.group_tops(logits, n, n, &key, unsigned_top)
     return key
 
 

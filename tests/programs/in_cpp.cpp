@@ -20,8 +20,9 @@ static Measured measure(const float *target, const float *draft, double scale, p
     std::vector<double> sums(SV_MAX_GROUPS);
     std::vector<float> weights(n);
     int32_t top;
+    uint32_t unsigned_top = 0;
     const sv_kernels *kernels = api->kernels;
-    kernels->group_tops(target, n, n, &top);
+    kernels->group_tops(target, n, n, &top, &unsigned_top);
     kernels->weigh(target, n, 1.5f, static_cast<float>(scale), weights.data());
     return {kernels->mass(target, n, sums.data()),
             kernels->residual_mass(target, draft, scale, n, sums.data()),

@@ -78,10 +78,12 @@ class Model(CachedModel):
                 f"in {name}"
             )
         super().__init__(name, config.vocab_size, n_ctx or config.max_position_embeddings, n_batch)
-        self._model = model.eval()
+        self._model: Any = model.eval()
         self.tokenizer = tokenizer
         accepted = inspect.signature(model.forward).parameters
         self._cache_name = "cache" if "cache" in accepted else "past_key_values"  # renamed in transformers 5
+        settings = getattr(model, "generation_config", None) or config
+        self._ends: int | list[int] | None = settings.eos_token_id
         self._crops_logits = "logits_to_keep" in accepted
         self._cache = self._new_cache()
 
@@ -132,6 +134,8 @@ class Model(CachedModel):
     # The cache.
 
     def _feed(self, tokens: list[int], n_rows: int) -> NDArray[np.float32]:
+        if self._model is None:
+            raise ValueError(f"{self.name} is closed")
         options: dict[str, Any] = {self._cache_name: self._cache, "use_cache": True}
         if self._crops_logits:
             options["logits_to_keep"] = max(n_rows, 1)  # 0 means all of them
@@ -156,9 +160,9 @@ class Model(CachedModel):
         return held.pop() if len(held) == 1 else -1  # a pass failed between two layers
 
     def close(self) -> None:
-        """Let go of model and cache."""
-        del self._model
-        self._clear()
+        """Let go of model and cache; the model cannot be used any more."""
+        self._model = None
+        self.reset()
 
     # Text.
 
@@ -196,11 +200,9 @@ class Model(CachedModel):
     @cached_property
     def end_tokens(self) -> tuple[int, ...]:
         """The end tokens of the model's settings for generation, and of its tokenizer."""
-        settings = getattr(self._model, "generation_config", None) or self._model.config
-        ends = settings.eos_token_id
-        found = set(ends if isinstance(ends, list | tuple) else [ends])
-        found.add(getattr(self.tokenizer, "eos_token_id", None))
-        return tuple(sorted(found - {None}))
+        ends = self._ends if isinstance(self._ends, list | tuple) else [self._ends]
+        found = [*ends, getattr(self.tokenizer, "eos_token_id", None)]
+        return tuple(sorted({token for token in found if token is not None}))
 
     def _tokenizer(self) -> Any:
         if self.tokenizer is None:

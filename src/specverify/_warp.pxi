@@ -201,22 +201,48 @@ cdef void keep_top_p(const sv_kernels* kernels, workspace* work, row_view* row, 
                      double total) noexcept nogil:
     """Bound the row to the fewest largest logits whose weights reach top_p * total, and list them if they are few."""
     cdef selection* select = &work.select
-    cdef double goal = top_p * total, reached = 0.0, weight
-    cdef int32_t floor = negligible_below(row, (1.0 - top_p) * total / 2.0, n) if 1.0 - top_p > 1e-9 else LOWEST_KEY
+    cdef double goal = top_p * total
+    cdef Py_ssize_t groups = (n + select.group - 1) // select.group, k = FEW
+    cdef int32_t floor
+    # In a row of a language model a few weights reach the goal. So look first among the entries that are not below the
+    # k-th largest maximum of a group, k of them at least: if those reach it, all others have no part in the answer.
+    while row.form != LISTED and k < min(groups, <Py_ssize_t>SURVIVORS):
+        floor = kth_largest(select.tops, groups, k, select.counts)
+        if not list_from(kernels, work, row, n, floor):
+            break
+        if bound_top_p(kernels, work, row, n, goal, floor, True):
+            return
+        row.form = LOGITS
+        k *= 8
+    floor = negligible_below(row, (1.0 - top_p) * total / 2.0, n) if 1.0 - top_p > 1e-9 else LOWEST_KEY
+    bound_top_p(kernels, work, row, n, goal, floor, False)
+
+
+cdef bint bound_top_p(const sv_kernels* kernels, workspace* work, row_view* row, Py_ssize_t n, double goal,
+                      int32_t floor, bint only_if_reached) noexcept nogil:
+    """Bound the row where its weights, from the largest down, reach the goal, or by rounding at the last of them. With
+    `only_if_reached` nothing is done in the latter case, and False is returned."""
+    cdef selection* select = &work.select
+    cdef double reached = 0.0, weight
     cdef uint32_t prefix = 0
     cdef int level, b, last
+    cdef bint crossed
     cdef Py_ssize_t ties
     cdef int32_t key
     for level in range(3):
         count_keys(kernels, work, row, n, floor, prefix, level)
         last = -1
+        crossed = False
         for b in range(BINS - 1, -1, -1):
             if select.counts[b] > 0:
                 if last >= 0:
                     reached += select.masses[last]
                 last = b
                 if reached + select.masses[b] >= goal:
-                    break                        # the bin that crosses; by rounding there may be none: then the last
+                    crossed = True
+                    break
+        if only_if_reached and not crossed:
+            return False
         prefix |= <uint32_t>last << shift_of(level)
         floor = max(floor, <int32_t>(prefix ^ <uint32_t>0x80000000))    # what is below the bin has been decided
     weight = select.masses[last] / select.counts[last]
@@ -232,6 +258,7 @@ cdef void keep_top_p(const sv_kernels* kernels, workspace* work, row_view* row, 
         thin_out(row)
     else:
         list_from(kernels, work, row, n, key)
+    return True
 
 
 cdef bint find_top(const sv_kernels* kernels, workspace* work, row_view* row, Py_ssize_t n,

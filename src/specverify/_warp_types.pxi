@@ -5,6 +5,7 @@ cdef enum:
     LEAST_GROUP = 64         # entries of a group, the maximum of which is kept while a row is read
     MAX_KEPT_TOPS = 4096     # such maxima; a longer row has longer groups, at most a block (_inputs.LONGEST_ROW)
     SURVIVORS = 1024         # a filtered row with at most this many tokens left is kept as a list
+    FEW = 64                 # entries to look for a nucleus in at first
 
 
 ctypedef struct selection:

@@ -73,6 +73,7 @@ extensions = [
         "include/specverify/kernels.h",
     ),
     portable("_dlpack"),
+    portable("_lookup"),
     kernels("generic", []),
     *(kernels(module, flags) for module, flags in VARIANTS.get(machine, {}).items()),
 ]

@@ -131,7 +131,7 @@ def test_operations_have_examples():
 # --- stubs ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("module", ["_core", "_dlpack"])
+@pytest.mark.parametrize("module", ["_core", "_dlpack", "_lookup"])
 def test_stubs_say_what_the_compiled_modules_have(module):
     stub = PACKAGE / f"{module}.pyi"
     assert stub.is_file()

@@ -25,7 +25,7 @@ MAX_GLIBC = (2, 17)  # manylinux2014, older than any Raspberry Pi OS with a 64-b
 PAGE = {"aarch64": 0x4000, "x86_64": 0x1000}  # Raspberry Pi OS runs the Pi 5 with pages of 16 KiB
 
 # The modules of each architecture, and those that may use more than the architecture's first version.
-PORTABLE = ("_core", "_dlpack", "_kernels_generic")
+PORTABLE = ("_core", "_dlpack", "_lookup", "_kernels_generic")
 CHECKED_FOR = {"aarch64": ("_kernels_cortex_a76",), "x86_64": ("_kernels_x86_64_v3", "_kernels_x86_64_v4")}
 
 # Beyond ARMv8.0-A without its optional parts, by the extension that added it (Arm Architecture Reference Manual, C6 and

@@ -7,13 +7,13 @@
 # 1. A state stands for all substrings of the text that end at the same places: those of lengths link.length + 1 to
 #    length. Its `end` is the earliest of these places, which no later token can change.
 # 2. A text of n tokens has fewer than 2 n states and 3 n transitions, whatever it is. Most states have one transition,
-#    which is kept in the state; the others are edges, found by a hash of (state, token), and chained by state because a
-#    clone takes over those of its original.
-# 3. `here` and `matched` are the longest suffix, of at most `longest` tokens, that ends earlier as well. A token makes it
-#    one longer at most, and each step along a link makes it shorter, so keeping it is linear too, and the limit costs
-#    nothing.
-# 4. All tokens are converted before the first is appended, so an __index__ of a caller's type that comes back here meets
-#    a whole index. One that ran out of memory is emptied. Threads are kept apart by the caller.
+#    which is kept in the state; the others are edges, found by a hash of (state, token), and chained by state because
+#    a state that is split hands them on.
+# 3. `here` and `matched` are the longest suffix, of at most `longest` tokens, that ends earlier as well. A token makes
+#    it one longer at most, and takes it two links further from the root at most (one may be new), while each step along
+#    a link brings it nearer: so keeping it is linear too, and the limit costs nothing.
+# 4. All tokens are converted before the first is appended, so an __index__ of a caller's type that comes back here
+#    meets a whole index. One that ran out of memory is emptied. Threads are kept apart by the caller.
 
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.number cimport PyNumber_Index

@@ -465,6 +465,12 @@ def test_load_goes_by_the_path(tmp_path):
     (tmp_path / "model.bin").touch()
     with pytest.raises(ValueError, match=r"expected a folder \(transformers\) or a \.gguf file"):
         adapters.load(tmp_path / "model.bin")
+    with pytest.raises(ValueError, match=r"expected a folder with config\.json or one \.gguf file, got"):
+        adapters.load(tmp_path)
+    for name in ("a.gguf", "b.gguf"):
+        (tmp_path / name).touch()
+    with pytest.raises(ValueError, match=r"expected a folder with one \.gguf file, got a\.gguf, b\.gguf in"):
+        adapters.load(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["_cached", "_text", "_vocabulary", "_extras", "llama_cpp", "transformers"])

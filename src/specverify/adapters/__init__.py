@@ -33,7 +33,8 @@ def load(
     Parameters
     ----------
     path : str or Path
-        The file or folder.
+        The file or folder. A folder that holds a single GGUF file is loaded by transformers all the same, its weights
+        brought back to `dtype`.
     n_ctx : int
         Most tokens of a text, prompt included.
     n_threads : int, optional
@@ -51,7 +52,7 @@ def load(
     FileNotFoundError
         There is nothing at `path`.
     ValueError
-        It is neither a folder nor a ``.gguf`` file, or no model that can be used.
+        It is neither such a folder nor a ``.gguf`` file, or no model that can be used.
     ImportError
         The framework is missing; the message names what to install.
     """
@@ -61,7 +62,14 @@ def load(
     if path.is_dir():
         from . import transformers
 
-        return transformers.Model.from_pretrained(path, n_ctx=n_ctx, n_threads=n_threads, dtype=dtype)
+        files = [] if (path / "config.json").exists() else sorted(one.name for one in path.glob("*.gguf"))
+        if not files and not (path / "config.json").exists():
+            raise ValueError(f"path: expected a folder with config.json or one .gguf file, got {path}")
+        if len(files) > 1:
+            raise ValueError(f"path: expected a folder with one .gguf file, got {', '.join(files)} in {path}")
+        return transformers.Model.from_pretrained(
+            path, gguf_file=files[0] if files else None, n_ctx=n_ctx, n_threads=n_threads, dtype=dtype
+        )
     if path.suffix != ".gguf":
         raise ValueError(f"path: expected a folder (transformers) or a .gguf file (llama.cpp), got {path}")
     from . import llama_cpp

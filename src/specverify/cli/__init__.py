@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 import specverify
 
-from . import bench, cost, demo, law, run, sweep, verify
+from . import bench, cost, demo, generate, law, run, sweep, verify
 
-_COMMANDS = (demo, verify, run, sweep, law, cost, bench)
+_COMMANDS = (demo, generate, verify, run, sweep, law, cost, bench)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

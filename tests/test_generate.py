@@ -1,0 +1,331 @@
+"""``specverify generate``: what it shows, counts and compares, with models of bytes that say a given text."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from specverify import adapters, cli
+from specverify.adapters import CachedModel, _extras, comparison
+from specverify.generation import Round
+
+PROMPT = "Say: "
+TEXT = "né 漢字, né 漢字\n\tdone\x1b[2J."
+END = 0
+SCRIPT = [*(PROMPT + TEXT).encode(), END]
+
+
+class Bytes(CachedModel):
+    """Says a text, byte for byte, whatever it is told; from the beginning of the prompt on.
+
+    `wrong` names places of the text at which it says something else. `flips` does so only where a pass gives several
+    rows: the effect of a batch on a runtime's rounding.
+    """
+
+    def __init__(self, name="target", *, n_ctx=256, wrong=(), flips=(), vocab_size=256, refuses=False):
+        super().__init__(name, vocab_size, n_ctx, 32)
+        self.held = 0
+        self.closed = False
+        self.refuses = refuses
+        self._wrong = [len(PROMPT.encode()) + place for place in wrong]
+        self._flips = [len(PROMPT.encode()) + place for place in flips]
+
+    def _feed(self, tokens, n_rows):
+        self.held += len(tokens)
+        rows = np.zeros((n_rows, self.vocab_size), np.float32)
+        for row, place in zip(rows, range(self.held - n_rows + 1, self.held + 1), strict=True):
+            row[SCRIPT[place] if place < len(SCRIPT) else END] = 20
+            if place in self._wrong or (place in self._flips and n_rows > 1):
+                row[ord("?")] = 21
+        return rows
+
+    def _cut(self, keep):
+        if not self.refuses:
+            self.held = keep
+
+    def _clear(self):
+        self.held = 0
+
+    def _held(self):
+        return self.held
+
+    def encode(self, text, *, begin=True, special=False):
+        return list(text.encode())
+
+    def encode_chat(self, messages):
+        assert [message["role"] for message in messages] == ["user"]
+        return list(messages[0]["content"].encode())
+
+    def decode(self, tokens, *, special=False):
+        return bytes(token for token in tokens if token != END).decode("utf-8", "replace")
+
+    def vocabulary(self):
+        return [f"{self.vocab_size}:{token}" for token in range(self.vocab_size)]
+
+    @property
+    def end_tokens(self):
+        return (END,)
+
+    def close(self):
+        self.closed = True
+
+
+@pytest.fixture
+def models(monkeypatch):
+    """The models by their paths, as ``adapters.load`` would give them."""
+    known = {"target": Bytes(), "draft": Bytes("draft", wrong=(2, 11))}
+
+    def load(path, *, n_ctx, n_threads):
+        if path not in known:
+            raise FileNotFoundError(f"path: expected a model, got {path}, which does not exist")
+        known[path].context_length = min(n_ctx, known[path].context_length)
+        return known[path]
+
+    monkeypatch.setattr(adapters, "load", load)
+    return known
+
+
+def call(capsys, *arguments, prompt=PROMPT):
+    code = cli.main(["generate", "--target", "target", *(("--prompt", prompt) if prompt else ()), *arguments])
+    return code, *capsys.readouterr()
+
+
+def as_json(capsys, *arguments):
+    code, out, _ = call(capsys, *arguments, "--json")
+    return code, json.loads(out)
+
+
+def squeezed(text):
+    return " ".join(text.split())
+
+
+# --- the text ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("draft", ["prompt-lookup", "ngram", "none", "draft"])
+@pytest.mark.parametrize("k", ["0", "3", "auto"])
+def test_the_text_is_the_target_s_with_any_draft(draft, k, models, capsys):
+    code, found = as_json(capsys, "--draft", draft, "--k", k)
+    assert code == 0
+    assert found["text"] == TEXT
+    assert found["tokens"] == SCRIPT[len(PROMPT.encode()) :]
+    assert found["finish_reason"] == "end"
+    if draft == "none" or k == "0":
+        assert sum(found["drafted"]) == 0
+    assert models["target"].closed
+
+
+def test_figures_are_those_of_the_rounds(models, capsys):
+    _, found = as_json(capsys, "--draft", "draft", "--k", "4", "--max-new", "12")
+    # The draft is wrong at places 2 and 11: rounds emit 0 1 2 | 3 ... 7 | 8 9 10 11, the last one with the limit's k.
+    assert (found["drafted"], found["accepted"]) == ([4, 4, 3], [2, 4, 3])
+    assert found["finish_reason"] == "length"
+    assert found["tested_acceptance"] == 9 / 10
+    assert found["draft_utilisation"] == 9 / 11
+    assert found["tokens_per_target_pass"] == 4
+    assert found["tokens_per_second"] == 12 / found["seconds"]
+    assert found["verify_share"] == found["verify_seconds"] / found["seconds"]
+    parts = found["draft_seconds"] + found["target_seconds"] + found["verify_seconds"]
+    assert 0 < parts <= found["seconds"]
+    assert "plain" not in found
+
+
+def test_marks_tell_the_kinds_apart_and_characters_come_whole(models, capsys):
+    code, out, _ = call(capsys, "--draft", "draft", "--k", "4")
+    assert code == 0
+    lines = out.splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith(PROMPT))
+    assert lines[at] == "Say: né 漢字, né 漢字"
+    # Bytes: n a c3 a9 ...: a mark for each character, that of the byte that completes it. Place 2 is the end of the é.
+    marks = lines[at + 1]
+    assert marks[: len(PROMPT)].strip() == ""
+    assert marks[len(PROMPT) :][:2] == ".^"
+    assert set(marks[len(PROMPT) :]) == {".", "^", "+"}
+    assert lines[at + 2].startswith("\\tdone\\x1b[2J.")
+    assert "\x1b" not in out
+
+
+def test_the_summary_says_what_json_says(models, capsys):
+    _, found = as_json(capsys, "--draft", "draft", "--k", "4")
+    _, out, _ = call(capsys, "--draft", "draft", "--k", "4")
+    out = squeezed(out)
+    assert f"{len(found['tokens'])} tokens in {found['rounds']} rounds, ended by an end token" in out
+    assert f"tokens per target pass {found['tokens_per_target_pass']:.3f}" in out
+    assert f"tested acceptance {found['tested_acceptance']:.3f}" in out
+    assert f"draft utilisation {found['draft_utilisation']:.3f}" in out
+    assert "speed-up" not in out
+
+
+def test_nothing_drafted_has_no_rates(models, capsys):
+    _, out, _ = call(capsys, "--draft", "none")
+    assert "tested acceptance - " in squeezed(out)
+
+
+def test_sampled_texts_repeat_with_their_seed(models, capsys):
+    options = ("--draft", "draft", "--temperature", "30", "--top-k", "50", "--max-new", "20")
+    texts = [as_json(capsys, *options, "--seed", seed)[1]["tokens"] for seed in ("1", "1", "2")]
+    assert texts[0] == texts[1] != texts[2]
+    _, found = as_json(capsys, *options, "--rule", "block", "--min-p", "1", "--compare")
+    assert found["tokens"] == found["plain"]["tokens"][: len(found["tokens"])]  # min-p 1 leaves the most probable one
+    assert found["identical"] is None
+
+
+def test_a_chat_is_put_by_the_model_s_template(models, capsys):
+    _, found = as_json(capsys, "--chat")
+    assert found["text"] == TEXT
+    _, out, _ = call(capsys, "--chat")
+    assert PROMPT.strip() in out
+
+
+@pytest.mark.parametrize("source", ["file", "stdin"])
+def test_the_prompt_may_come_from_elsewhere(source, models, capsys, monkeypatch, tmp_path):
+    path = tmp_path / "prompt.txt"
+    path.write_text(PROMPT + "né", encoding="utf-8")
+    if source == "stdin":
+        with path.open(encoding="utf-8") as stream:
+            monkeypatch.setattr(sys, "stdin", stream)
+            code, out, _ = call(capsys, "--json", prompt=None)
+    else:
+        code, out, _ = call(capsys, "--prompt-file", str(path), "--json", prompt=None)
+    assert code == 0
+    assert json.loads(out)["prompt_tokens"] == list((PROMPT + "né").encode())
+
+
+# --- the comparison ------------------------------------------------------------------------------------------------
+
+
+def test_a_text_like_plain_decoding_passes(models, capsys):
+    code, found = as_json(capsys, "--draft", "draft", "--compare")
+    assert code == 0
+    assert found["identical"] is True
+    assert found["plain"]["tokens"] == found["tokens"]
+    assert found["plain"]["rounds"] == len(found["tokens"])
+    assert found["speedup"] == found["tokens_per_second"] / found["plain"]["tokens_per_second"]
+    code, out, _ = call(capsys, "--draft", "draft", "--compare")
+    assert code == 0
+    assert "PASS: the text equals plain decoding" in out
+    assert "speed-up" in out
+
+
+def test_a_runtime_that_rounds_otherwise_in_a_batch_is_found_out(models, capsys):
+    models["target"] = Bytes(flips=(6,))
+    code, found = as_json(capsys, "--draft", "draft", "--compare")
+    assert code == 1
+    assert (found["identical"], found["first_difference"]) == (False, 6)
+    expected = {
+        "place": 6,
+        "batched_token": ord("?"),
+        "single_token": SCRIPT[len(PROMPT) + 6],
+        "largest_difference": 21,
+    }
+    assert found["batch_effect"] == expected
+    code, out, _ = call(capsys, "--draft", "draft", "--compare")
+    assert code == 1
+    assert f"and so do their most probable tokens, {ord('?')} and {expected['single_token']}" in squeezed(out)
+
+
+def test_a_loop_that_is_wrong_is_found_out(models, capsys, monkeypatch):
+    """A verifier that accepts what the draft says."""
+
+    def eager(self, target_rows, rows, tokens, proposed):
+        return len(proposed), int(target_rows[-1].argmax())
+
+    monkeypatch.setattr("specverify.decoder._Run._verify", eager)
+    code, found = as_json(capsys, "--draft", "draft", "--compare")
+    assert code == 1
+    assert found["first_difference"] == 2
+    assert found["batch_effect"]["batched_token"] == found["batch_effect"]["single_token"]
+    _, out, _ = call(capsys, "--draft", "draft", "--compare")
+    assert "fault of the draft/verify loop" in squeezed(out)
+
+
+def test_the_effect_of_a_batch_is_looked_for_at_any_place_of_a_text():
+    target = Bytes(flips=(5,))
+    rounds = [
+        Round((1, 2, 3), 4, 2, 0, 0, 0, None),
+        Round((4, 5, 6), 2, 2, 0, 0, 0, None),
+        Round((7,), 0, 0, 0, 0, 0, None),
+    ]
+    prompt = list(PROMPT.encode())
+    found = [comparison.batch_effect(target, prompt, rounds, place) for place in range(7)]
+    assert [effect.explains for effect in found] == [False] * 5 + [True, False]
+    for place in (-1, 7):
+        with pytest.raises(ValueError, match=f"place: expected 0 to 6, a token of the text, got {place}"):
+            comparison.batch_effect(target, prompt, rounds, place)
+
+
+# --- what is missing -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--draft", "nowhere"), "path: expected a model, got nowhere, which does not exist"),
+        (
+            ("--max-new", "252"),
+            "--max-new: expected at most 251 behind a prompt of 5 tokens, since the context of target",
+        ),
+        (("--context", "20", "--max-new", "16"), "--max-new: expected at most 15 behind a prompt of 5 tokens"),
+        (("--prompt-file", "missing.txt"), "missing.txt"),
+        (("--temperature", "1", "--top-p", "0"), "top_p: expected a number in (0, 1], got 0.0"),
+    ],
+)
+def test_what_is_wrong_is_one_line(arguments, message, models, capsys):
+    code, out, err = call(capsys, *arguments, prompt=None if "--prompt-file" in arguments else PROMPT)
+    assert code == 2
+    assert out == ""
+    assert err.startswith("specverify: ")
+    assert len(err.splitlines()) == 1
+    assert message in err
+
+
+def test_an_empty_prompt_is_refused(models, capsys, monkeypatch, tmp_path):
+    (tmp_path / "empty").touch()
+    assert call(capsys, "--prompt-file", str(tmp_path / "empty"), prompt=None)[0] == 2
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    code, _, err = call(capsys, prompt=None)
+    assert code == 2
+    assert "expected --prompt, --prompt-file or text on the standard input" in err
+
+
+def test_another_vocabulary_is_refused(models, capsys):
+    models["draft"] = Bytes("draft", vocab_size=300)
+    code, _, err = call(capsys, "--draft", "draft")
+    assert code == 2
+    assert "vocabulary of 256 tokens, got 300 (target target and draft draft)" in err
+    assert models["target"].closed
+    assert models["draft"].closed
+
+
+def test_a_cache_that_cannot_be_rolled_back_is_said(models, capsys):
+    models["target"] = Bytes(refuses=True)
+    code, _, err = call(capsys, "--draft", "draft")
+    assert code == 2
+    assert "cannot be rolled back" in err
+    assert models["target"].closed
+
+
+def test_a_missing_extra_names_itself(models, capsys, monkeypatch):
+    def missing(name):
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    monkeypatch.setattr(_extras, "import_module", missing)
+    monkeypatch.setattr(adapters, "load", lambda path, **_: _extras.require("llama_cpp"))
+    code, _, err = call(capsys)
+    assert code == 2
+    assert err.splitlines() == [
+        "specverify: llama_cpp is missing: install this package with its extra [llama], "
+        "or: pip install llama-cpp-python"
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--k", "-1"), ("--k", "many"), ("--max-new", "0"), ("--min-p", "2"), ("--rule", "guess"), ("--top-k", "x")],
+)
+def test_impossible_options_are_refused(arguments, models, capsys):
+    with pytest.raises(SystemExit) as exit_info:
+        call(capsys, *arguments)
+    assert exit_info.value.code == 2
+    assert "error: argument" in capsys.readouterr().err

@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src include setup.py pyproject.toml -name '*.so' -prune -o -name '*.c' -prune -o -type f -print 2>/dev/null)
 
-.PHONY: test demo bench figures lint sanitize aarch64 wheels clean
+.PHONY: test demo bench study figures lint sanitize aarch64 wheels clean
 
 $(VENV)/made:
 	$(PYTHON) -m venv $(VENV)
@@ -38,6 +38,10 @@ bench: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet ".[bench]"
 	PYTHON=$(BIN)/python tools/bench.sh
 endif
+
+# With a real model, for three quarters of an hour. PLAN=quick tries it; LLAMA_WHEEL=FILE saves building llama.cpp.
+study:
+	PYTHON=$(PYTHON) tools/study.sh
 
 figures: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet ".[plot]"

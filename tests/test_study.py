@@ -1,0 +1,442 @@
+"""The study of benchmarks/study without its models: which cells there are, what is made of lines, what is published.
+
+Toy models stand in for real ones where a run is needed. Nothing here asserts a time. One test, marked `models`,
+compares texts of the real model.
+"""
+
+import json
+import os
+import re
+import sys
+from dataclasses import replace
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from specverify import cost
+from specverify.decoder import SpeculativeDecoder
+from specverify.sampling import Sampling
+
+ROOT = Path(__file__).resolve().parents[1]
+BENCHMARKS = ROOT / "benchmarks"
+if not (BENCHMARKS / "study").is_dir():
+    pytest.skip("benchmarks/ is not in this tree", allow_module_level=True)
+sys.path.insert(0, str(BENCHMARKS))
+try:
+    cells, compare, depth, figures, grid, identity, models, prompts, report, steps, store, tables, texts = (
+        import_module(f"study.{name}")
+        for name in (
+            *("cells", "compare", "depth", "figures", "grid", "identity", "models", "prompts", "report", "steps"),
+            *("store", "tables", "texts"),
+        )
+    )
+finally:
+    sys.path.remove(str(BENCHMARKS))
+
+V = 7
+
+
+class ToyModel:
+    """Logits of a text: the token behind its last one by a fixed table. `flips` are positions where a pass over several
+    tokens gives another row than one over a single token, as some kernels do."""
+
+    def __init__(self, flips=()):
+        self.flips = flips
+        self.cached = []
+
+    @property
+    def n_cached(self):
+        return len(self.cached)
+
+    def truncate(self, keep):
+        removed = max(0, len(self.cached) - keep)
+        del self.cached[keep:]
+        return removed
+
+    def reset(self):
+        self.cached = []
+
+    def extend(self, tokens, n_last=1):
+        self.cached += tokens
+
+    def encode(self, text):
+        return [ord(letter) % V for letter in text[:5]]
+
+    def close(self):
+        pass
+
+    def row(self, text, together):
+        row = np.linspace(0.0, 0.5, V, dtype=np.float32)
+        row[(text[-1] * 3 + len(text) // 4 + 1) % V] = 2.0
+        if together and len(text) in self.flips:
+            row[(text[-1] + 5) % V] = 2.5
+        return row
+
+    def as_target(self):
+        return ToyTarget(self)
+
+    def as_draft(self):
+        return ToyDraft(self)
+
+
+class ToyStep:
+    def __init__(self, model):
+        self.model = model
+
+    def begin(self, start):
+        self.start = start
+
+    @property
+    def n_cached(self):
+        return self.model.n_cached
+
+    def truncate(self, keep):
+        return self.model.truncate(keep)
+
+
+class ToyTarget(ToyStep):
+    def __call__(self, prefix, proposed):
+        text = [*prefix, *proposed]
+        together = len(text) - self.model.n_cached > 1
+        self.model.cached = list(text)
+        return np.stack([self.model.row(text[:end], together) for end in range(len(prefix), len(text) + 1)])
+
+
+class ToyDraft(ToyStep):
+    """Knows the target's table, but errs behind token 2."""
+
+    def __call__(self, prefix, k):
+        text = list(prefix)
+        rows = []
+        for _ in range(k):
+            rows.append(self.model.row(text, False))
+            text.append(0 if text[-1] == 2 else int(np.argmax(rows[-1])))
+        self.model.cached = text[:-1]
+        return text[len(prefix) :], None
+
+
+@pytest.fixture
+def toys(monkeypatch):
+    """Models by the study's names, of which nothing is opened."""
+    flips = {"q4_1-plain": (9, 10, 11)}
+    monkeypatch.setattr(texts, "open_model", lambda folder, name: ToyModel(flips.get(name, ())))
+    return texts.Models("nowhere")
+
+
+@pytest.fixture
+def small_plan():
+    parts = (
+        grid.Part("hf-f32", "q4_1", ("code",), (0,), (1, 4, grid.AUTO)),
+        grid.Part("hf-f32", "lookup", ("code",), (0,), (4,)),
+    )
+    return grid.Plan(parts, tokens=12, repeats=2, identity_tokens=12, identity_domains=("code",))
+
+
+# --- what is measured ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("plan", grid.PLANS.values(), ids=list(grid.PLANS))
+def test_groups_begin_with_plain_decoding_and_name_everything_once(plan):
+    groups = plan.groups()
+    keys = [tuple(group.key.values()) for group in groups]
+    assert len(set(keys)) == len(keys)
+    for group in groups:
+        assert group.contenders[0] == grid.PLAIN
+        assert len(set(group.contenders)) == len(group.contenders) >= 2
+        assert group.domain in prompts.DOMAINS
+        assert {group.target} | {draft for draft, _ in group.contenders} <= set(models.KINDS) | {*grid.FOUND, "none"}
+    # A target's groups follow each other: opening a model takes longer than a group of a fast one.
+    targets = [group.target for group in groups]
+    assert sum(one != other for one, other in pairwise(targets)) == len(set(targets)) - 1
+
+
+def test_the_published_plan_holds_what_is_promised_of_it():
+    contenders = {(group.target, draft) for group in grid.STANDARD.groups() for draft, _ in group.contenders}
+    assert {("hf-f32", "q4_1"), ("hf-f32", "lookup"), ("hf-f32", "ngram"), ("f32", "lookup")} <= contenders
+    assert {("q4_0", "lookup"), ("q4_0", "q8_0"), ("q8_0", "lookup")} <= contenders
+    lengths = {k for group in grid.STANDARD.groups() for _, k in group.contenders}
+    assert lengths == {0, *grid.LENGTHS, grid.ONLINE}
+    assert grid.STANDARD.repeats >= 3
+    assert {group.temperature for group in grid.STANDARD.groups()} == {0, 1}
+    assert {group.domain for group in grid.STANDARD.groups()} == set(prompts.DOMAINS)
+
+
+def test_every_prompt_has_a_note_of_its_origin():
+    notes = (prompts.FOLDER / "README.md").read_text()
+    rows = [line for line in notes.splitlines() if line.startswith("| `")]
+    named = {name for row in rows for name in re.findall(r"`([^`]+\.txt)`", row)}
+    assert named == {path.name for path in prompts.FOLDER.glob("*.txt")}
+    assert all(row.rstrip("| ").endswith(("Apache-2.0", "public domain")) for row in rows)
+    for domain in prompts.DOMAINS:
+        assert len(prompts.of_domain(domain)) >= 2
+    with pytest.raises(ValueError, match=r"domain: expected one of code, .*, got 'poems'"):
+        prompts.of_domain("poems")
+
+
+def test_shapes_hold_fixed_what_they_say():
+    found = depth.series()
+    assert {shape.parameters // 10**6 for shape in found["depth"]} <= {11, 12}
+    assert max(abs(shape.parameters / depth.PARAMETERS - 1) for shape in found["depth"]) < 0.02
+    assert [shape.layers for shape in found["depth"]] == sorted({shape.layers for shape in found["depth"]})
+    assert {shape.layers for shape in found["parameters"]} == {depth.LAYERS}
+    sizes = [shape.parameters for shape in found["parameters"]]
+    assert sizes == sorted(set(sizes))
+    assert depth.Shape(1, 2, 3).parameters == depth.VOCABULARY * 2 + (4 * 4 + 3 * 2 * 3 + 2 * 2) + 2
+
+
+def test_each_contender_comes_first_in_some_repeat_or_other_place():
+    contenders = tuple(range(5))
+    orders = [cells.rotated(contenders, repeat) for repeat in range(3)]
+    assert len({order[0] for order in orders}) == 3
+    assert all(sorted(order) == list(contenders) for order in orders)
+    assert cells.rotated((0,), 2) == (0,)
+
+
+# --- what survives ---------------------------------------------------------------------------------------------------
+
+
+def test_lines_survive_a_stop(tmp_path):
+    path = tmp_path / "x" / "lines.jsonl"
+    lines = store.Lines(path)
+    lines.add({"a": 1}, value=2)
+    lines.add({"a": 2}, value=3)
+    with path.open("a") as file:
+        file.write('{"key": {"a": 3}, "val')  # stopped while it was written
+    again = store.Lines(path)
+    assert {"a": 1} in again
+    assert {"a": 3} not in again
+    again.add({"a": 3}, value=4)
+    again.add({"a": 1}, value=5)
+    third = store.Lines(path)
+    assert [line["value"] for line in third] == [5, 3, 4]
+    assert third[{"a": 3}]["value"] == 4
+
+
+def test_documents_come_back_as_they_were(tmp_path):
+    document = {"date": "2000-01-01", "plan": {"tokens": 1}, "cells": [{"k": 1}, {"k": "auto"}], "steps": []}
+    store.save("cells", document, tmp_path)
+    assert store.load("cells", tmp_path) == document
+    assert (tmp_path / "cells.json").read_text().count("\n") == 9  # a row a line
+    assert store.load("identity", tmp_path) is None
+
+
+def test_a_wrong_model_file_is_refused(tmp_path):
+    (tmp_path / "model.gguf").write_bytes(b"other")
+    with pytest.raises(ValueError, match=f"expected sha256 {models.SHA256}, got d9298a10"):
+        models.make(tmp_path / "models", tmp_path / "model.gguf")
+    assert not list((tmp_path / "models").iterdir())
+
+
+# --- runs with toys --------------------------------------------------------------------------------------------------
+
+
+def test_a_prompt_is_fed_once_and_kept():
+    model = ToyModel()
+    warm = models.Warm(model)
+    fed = []
+    model.extend = lambda tokens, n_last=1: (fed.append(list(tokens)), model.cached.extend(tokens))
+    for prompt in ([1, 2, 3], [1, 2, 3], [1, 2, 4], [5]):
+        warm.as_target().begin(SimpleNamespace(prompt=prompt))
+        assert model.cached == prompt[:-1]
+        model.cached += [6, 6]
+    assert fed == [[1, 2], [1, 2]][:1]  # [1, 2, 4] begins alike; of [5] nothing is fed before its first pass
+
+
+def test_identity_finds_who_made_the_difference(toys):
+    same = identity.compare(toys, "q8_0", ("q4_1",), "code", 12)
+    assert [cell["k"] for cell in same] == list(grid.LENGTHS)
+    assert all(cell["same"] and cell["argmax"] for cell in same)
+    assert all("parting" not in cell for cell in same)
+    assert any(cell["accepted"] for cell in same)
+    toys.close_but()
+    parted = [cell for cell in identity.compare(toys, "q4_1-plain", ("q4_1",), "code", 12) if not cell["same"]]
+    assert parted
+    for cell in parted:
+        assert cell["argmax"]
+        assert cell["parting"]["each_its_own"]
+        assert cell["parting"]["largest_difference"] > 0.4
+        assert cell["parting"]["lead_single"] > 0 < cell["parting"]["lead_batched"]
+
+
+def test_identity_catches_a_verifier_that_does_not_take_the_most_probable(toys, monkeypatch):
+    monkeypatch.setattr("specverify.decoder.verify_greedy", lambda rows, tokens: (0, int(np.argmin(rows[0]))))
+    (cell, *_) = identity.compare(toys, "q8_0", ("q4_1",), "code", 12)
+    assert not cell["argmax"]
+
+
+def test_a_group_gives_a_row_for_each_contender(toys, small_plan, monkeypatch):
+    (group,) = small_plan.groups()
+    ticks = iter(range(10**6))
+    monkeypatch.setattr(texts, "CLOCK", lambda: next(ticks) * 0.5)
+    line = {"key": group.key | {"contenders": [list(one) for one in group.contenders]}}
+    line |= json.loads(json.dumps(cells.run_group(toys, group, small_plan)))
+    rows = figures.cells_of(line)
+    assert [(row["draft"], row["k"]) for row in rows] == list(group.contenders)
+    assert all(row["same"] for row in rows)
+    for row in rows:
+        # Two prompts twice, of 12 tokens; by the clock above every text takes half a second.
+        assert (row["texts"], row["tokens"]) == (4, 48)
+        assert row["per_second"] == [24.0] * 3
+        assert row["speedup"] == [1.0] * 3
+    plain, one, four = rows[:3]
+    assert plain["tested_acceptance"] is None
+    assert plain["tokens_per_pass"] == 1.0
+    assert 1.0 < one["tokens_per_pass"] <= 2.0
+    assert one["tokens_per_pass"] < four["tokens_per_pass"]
+    found = figures.steps_of(line)
+    assert [row["draft"] for row in found] == ["q4_1", "lookup"]
+    assert found[0]["target_ms"] == found[1]["target_ms"]
+    assert [n for n, _ in found[0]["target_ms"]] == [1, *(k + 1 for k in steps.KS)]
+
+
+def test_speed_up_is_of_each_repeat():
+    def run(draft, k, repeat, prompt, seconds):
+        rounds = [[k, k, k + 1, 0.1, 0.2, 0.001]] * (4 // (k + 1))
+        names = {"draft": draft, "k": k, "repeat": repeat, "prompt": prompt}
+        return names | {"seconds": seconds, "cpu": seconds, "rounds": rounds, "same": True}
+
+    times = {"target": [[1, 1.0], [2, 1.5]], "draft_token": 0.25, "verify": []}
+    line = {
+        "key": {"target": "f32", "temperature": 0, "domain": "code", "contenders": [["none", 0], ["q8_0", 1]]},
+        "steps": [{"q8_0": times}, {"q8_0": times}],
+        "runs": [run("none", 0, r, p, 4.0 * (r + 1)) for r in range(3) for p in range(2)]
+        + [run("q8_0", 1, r, p, seconds) for r, seconds in enumerate((2.0, 2.0, 6.0)) for p in range(2)],
+    }
+    plain, drafted = figures.cells_of(line)
+    assert drafted["speedup"] == [2.0, 2.0, 4.0]  # 4 / 2, 8 / 2, 12 / 6: not 8 / 2 of the medians
+    assert drafted["per_second"] == rounded([2.0, 4 / 6, 2.0])
+    assert (drafted["tested_acceptance"], drafted["tokens_per_pass"]) == (1.0, 2.0)
+    assert plain["predicted"] == 1.0
+    assert drafted["predicted"] == rounded(2 / 1.75)
+    assert drafted["verify_share"] == rounded(3 * 2 * 2 * 0.001 / 20.0)
+
+
+def rounded(value):
+    if isinstance(value, list):
+        return figures.rounded([sorted(value)[len(value) // 2], min(value), max(value)])
+    return figures.rounded(value)
+
+
+# --- predictions -----------------------------------------------------------------------------------------------------
+
+TIMES = cost.StepTimes(
+    target=((1, 1.0), (2, 1.5), (3, 1.75)), draft_token=0.125, draft_fixed=0.25, catch_up=0.25, verify=((0, 0.0),)
+)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "adaptive", "tokens", "seconds"),
+    [
+        ([(0, 0)] * 4, True, 4, 4 * 1.0),
+        ([(0, 0)] * 4, False, 4, 4 * 1.25),  # asked in vain
+        ([(1, 0), (1, 0)], False, 2, 2 * (0.375 + 1.5)),
+        ([(1, 1), (1, 1)], False, 4, 2 * (0.375 + 1.5 + 0.125)),  # each time two tokens to read
+        ([(2, 1), (0, 0)], False, 3, (0.5 + 1.75) + 1.25),
+        ([(2, 1), (0, 0)], True, 3, (0.5 + 1.75) + 1.0),
+    ],
+)
+def test_predictions_add_up_the_steps(rounds, adaptive, tokens, seconds):
+    assert steps.predicted(TIMES, rounds, adaptive) == pytest.approx(tokens / seconds, rel=1e-12)
+
+
+def test_steps_before_and_after_are_averaged():
+    before = cost.to_json(TIMES)["times"]
+    after = cost.to_json(replace(TIMES, target=((1, 3.0), (2, 2.5), (3, 1.75)), draft_fixed=0.75))["times"]
+    found = steps.mean_times(before, after)
+    assert found.target == ((1, 2.0), (2, 2.0), (3, 1.75))
+    assert (found.draft_fixed, found.draft_token, found.catch_up) == (0.5, 0.125, 0.25)
+
+
+# --- the two rules ---------------------------------------------------------------------------------------------------
+
+
+def test_sample_and_compare_keeps_what_the_target_drew():
+    rows = np.log(np.array([[0.5, 0.5], [0.25, 0.75], [1.0, 1e-9]], np.float32))
+    sampling = Sampling(temperature=1.0)
+    assert compare.sample_and_compare(rows, [0, 1], [0.4, 0.5, 0.5], sampling) == (2, 0)
+    assert compare.sample_and_compare(rows, [0, 1], [0.4, 0.1, 0.5], sampling) == (1, 0)
+    assert compare.sample_and_compare(rows, [0, 1], [0.6, 0.1, 0.5], sampling) == (0, 1)
+
+
+def test_rules_accept_what_their_formulas_say():
+    """Rows that never change: rejection accepts a token with sum(min), sample-and-compare with sum(product)."""
+    target, draft = np.array([0.6, 0.3, 0.1]), np.array([0.3, 0.5, 0.2])
+    rng = np.random.default_rng(1)
+
+    def draft_step(prefix, k):
+        return rng.choice(3, size=k, p=draft), np.log(np.tile(draft, (k, 1))).astype(np.float32)
+
+    def target_step(prefix, proposed):
+        return np.log(np.tile(target, (len(proposed) + 1, 1))).astype(np.float32)
+
+    sampling = Sampling(temperature=1.0)
+    judge = compare.Judge(draft_step, target_step, sampling, np.random.default_rng(2))
+    SpeculativeDecoder(judge.draft, judge.target, 1, sampling=sampling, rng=3).generate([0], 1200)
+    n = judge.rounds * compare.JUDGEMENTS
+    assert judge.rounds > 600
+    for rule, wanted in zip(compare.RULES, (np.minimum(target, draft).sum(), (target * draft).sum()), strict=True):
+        assert judge.accepted[rule] + judge.rejected[rule] == n
+        # Judgements of one round share its token, so only rounds are independent: six standard errors of these.
+        assert judge.accepted[rule] / n == pytest.approx(wanted, abs=6 * 0.5 / judge.rounds**0.5)
+
+
+# --- what is published -----------------------------------------------------------------------------------------------
+
+
+def stored():
+    return {name: store.load(name) for name in tables.PARTS}
+
+
+def test_published_tables_are_those_of_the_stored_results():
+    """After an edit by hand: PYTHONPATH=benchmarks python -m study report"""
+    text = (ROOT / "BENCHMARKS.md").read_text()
+    assert report.replaced(text, tables.short(stored())) == text
+    assert (ROOT / "docs" / "study.md").read_text() == tables.page(stored())
+
+
+def test_a_report_is_made_of_lines(toys, small_plan, tmp_path, monkeypatch):
+    """From toy runs to tables and back; what was not measured is said to be so."""
+    monkeypatch.setitem(grid.PLANS, "small", small_plan)
+    monkeypatch.setattr(texts, "Models", lambda folder: toys)
+    for module in (cells, identity):
+        monkeypatch.setattr(module, "Models", lambda folder: toys)
+        name = module.__name__.rpartition(".")[2]
+        module.measure("nowhere", store.Lines(tmp_path / "lines" / f"{name}.jsonl"), small_plan, lambda text: None)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "BENCHMARKS.md").write_text(f"a\n{report.BEGIN}\n{report.END}\nb\n")
+    monkeypatch.setattr(report.plots, "draw", lambda documents, folder: None)
+    report.write(tmp_path / "lines", "small", tmp_path, lambda text: None)
+    assert tables.NOTHING in (tmp_path / "BENCHMARKS.md").read_text()
+    page = (tmp_path / "docs" / "study.md").read_text()
+    assert page.count(tables.NOTHING) == 2  # the rules and the depths
+    assert "| llama.cpp Q8_0 | 15 | 15 | 15 |  |" in page
+    assert re.search(r"In (\d+) of the \1 texts that part", page)
+    assert len(re.findall(r"^\| code \|", page, re.MULTILINE)) == 5
+    assert store.load("cells", tmp_path / "benchmarks" / "results" / "study")["plan"]["repeats"] == 2
+
+
+def test_markers_must_be_there_once():
+    with pytest.raises(ValueError, match="expected one <!-- study:begin -->"):
+        report.replaced("nothing", "x")
+    assert report.replaced(f"a{report.BEGIN}b{report.END}c", "x") == f"a{report.BEGIN}\nx\n{report.END}c"
+
+
+# --- the real model --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.models
+@pytest.mark.parametrize("domain", prompts.NEW_TEXT)
+def test_real_texts_are_those_of_plain_decoding(domain, tmp_path):
+    """The file as it is, with flash attention: its rows do not depend on how many tokens a pass has."""
+    named = Path(os.environ.get("SPECVERIFY_MODEL", ""))
+    assert named.is_file(), f"SPECVERIFY_MODEL: expected the path of a GGUF file, got {str(named)!r}"
+    (tmp_path / "q4_1.gguf").symlink_to(named.resolve())
+    opened = texts.Models(tmp_path)
+    found = identity.compare(opened, "q4_1", (*grid.FOUND, "q4_1"), domain, 24)
+    opened.close_but()
+    assert [cell for cell in found if not (cell["same"] and cell["argmax"])] == []
+    assert sum(cell["accepted"] for cell in found) > 0

@@ -8,6 +8,7 @@ import doctest
 import importlib
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -476,6 +477,20 @@ def test_load_goes_by_the_path(tmp_path):
 @pytest.mark.parametrize("name", ["_cached", "_text", "_vocabulary", "_extras", "llama_cpp", "transformers"])
 def test_examples_run(name):
     assert doctest.testmod(importlib.import_module(f"specverify.adapters.{name}")).failed == 0
+
+
+# --- the example of a runtime without a cache -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments", [(), ("--k", "0"), ("--k", "7", "--max-new", "20", "--prompt", "4")])
+def test_the_onnx_example_runs(arguments, monkeypatch, capsys):
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    monkeypatch.setattr(sys, "argv", ["onnxruntime_loop.py", *arguments])
+    runpy.run_path(str(Path(__file__).parents[1] / "examples" / "onnxruntime_loop.py"), run_name="__main__")
+    out = capsys.readouterr().out
+    assert "the text equals plain decoding, token for token" in out
+    assert out.count("drafted ones accepted") == 2
 
 
 # --- real models ---------------------------------------------------------------------------------------------------

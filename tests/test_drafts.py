@@ -29,13 +29,19 @@ from specverify.steps import Start
 # --- prompt look-up: the rule --------------------------------------------------------------------------------------
 
 
-def scan(text, k, max_n, min_n=1):
-    """The rule, word by word."""
-    for n in range(min(max_n, len(text) - 1), min_n - 1, -1):
+def longest_repeat(text, max_n):
+    """The rule, word by word: how long the match is, and where it ends."""
+    for n in range(min(max_n, len(text) - 1), 0, -1):
         for end in range(n, len(text)):
             if text[end - n : end] == text[len(text) - n :]:
-                return text[end : end + k]
-    return []
+                return n, end
+    return 0, 0
+
+
+def scan(text, k, max_n, min_n=1):
+    """What is to be proposed."""
+    length, end = longest_repeat(text, max_n)
+    return text[end : end + k] if length >= min_n else []
 
 
 @pytest.mark.parametrize(
@@ -75,9 +81,11 @@ def test_the_index_finds_what_a_scan_finds(alphabet):
     for _ in range(3):
         text = [rng.randrange(alphabet) for _ in range(25)]
         for min_n, max_n in BOUNDS:
-            lookup = PromptLookup(max_n, min_n)
+            lookup, index = PromptLookup(max_n, min_n), SuffixIndex(max_n)
             for n in range(len(text) + 1):
                 assert lookup(text[:n], 3) == (scan(text[:n], 3, max_n, min_n), None), (text[:n], min_n, max_n)
+                assert index.longest_repeat() == longest_repeat(text[:n], max_n)
+                index.extend(text[n : n + 1])
 
 
 def fibonacci(n):

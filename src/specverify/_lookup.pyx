@@ -9,9 +9,10 @@
 # 2. A text of n tokens has fewer than 2 n states and 3 n transitions, whatever it is. Most states have one transition,
 #    which is kept in the state; the others are edges, found by a hash of (state, token), and chained by state because
 #    a state that is split hands them on.
-# 3. `here` and `matched` are the longest suffix, of at most `longest` tokens, that ends earlier as well. A token makes
-#    it one longer at most, and takes it two links further from the root at most (one may be new), while each step along
-#    a link brings it nearer: so keeping it is linear too, and the limit costs nothing.
+# 3. The longest suffix that occurs earlier is the longest of the last state's link. `here` and `matched` are the same,
+#    but of at most `longest` tokens: beyond that, `here` is moved along the transitions, and then along the links. A
+#    token takes it two links further from the root at most (one may be new), and each step along a link brings it
+#    nearer, so keeping it is linear too, and the limit costs nothing.
 # 4. All tokens are converted before the first is appended, so an __index__ of a caller's type that comes back here
 #    meets a whole index. One that ran out of memory is emptied. Threads are kept apart by the caller.
 
@@ -183,28 +184,42 @@ cdef class SuffixIndex:
 
     cdef bint _append(self, int64_t token) noexcept:
         """Take one more token in; true if there is no memory for it, and then the index is of no more use."""
-        cdef int32_t state, new, target
+        cdef int32_t state, new, link = 0
+        cdef int32_t* target = NULL
         if self._reserve():
             return True
-        self._match(token)
         new = self._new_state(<int32_t>self.n + 1, <int32_t>self.n + 1)
         state = self.last
-        while state >= 0 and self._target(state, token) == NULL:
+        while state >= 0:
+            target = self._target(state, token)
+            if target != NULL:
+                break
             if self._connect(state, token, new):
                 return True
             state = self.states[state].link
         if state >= 0:
-            target = self._target(state, token)[0]
-            if self.states[target].length > self.states[state].length + 1:
-                target = self._split(state, token)
-                if target < 0:
+            link = target[0]
+            if self.states[link].length > self.states[state].length + 1:
+                link = self._split(state, token)
+                if link < 0:
                     return True
-            self.states[new].link = target
+        self.states[new].link = link
         self.last = new
         self.text[self.n] = token
         self.n += 1
-        self._shorten()             # a split may have taken the suffix out of the state it was in
+        self._move(token, link)
         return False
+
+    cdef void _move(self, int64_t token, int32_t repeat) noexcept:
+        """Follow the text by a token; `repeat` is the state of the longest suffix that occurs earlier, unlimited."""
+        self.matched = min(<Py_ssize_t>self.states[repeat].length, self.longest)
+        if self.states[repeat].length <= self.longest:
+            self.here = repeat
+            return
+        # One token ago the suffix was as long as the limit lets it be, and all of it goes on with this token.
+        self.here = self._target(self.here, token)[0]
+        while self.states[self.states[self.here].link].length >= self.longest:
+            self.here = self.states[self.here].link
 
     cdef int32_t _split(self, int32_t state, int64_t token) noexcept:
         """Give the substrings that end with a state's and this token a state of their own; -1 without memory."""
@@ -234,24 +249,6 @@ cdef class SuffixIndex:
         self.n_states += 1
         self.states[new] = State(token=0, target=0, edges=0, length=length, link=0, end=end)
         return new
-
-    cdef void _match(self, int64_t token) noexcept:
-        """Go to the longest suffix that occurs in the text before this token comes to it, token included."""
-        cdef int32_t* target = self._target(self.here, token)
-        while target == NULL and self.here:
-            self.here = self.states[self.here].link
-            self.matched = self.states[self.here].length
-            target = self._target(self.here, token)
-        if target != NULL:
-            self.here = target[0]
-            self.matched += 1
-        self._shorten()
-
-    cdef void _shorten(self) noexcept:
-        """Keep to the limit, and to the state that the suffix belongs to."""
-        self.matched = min(self.matched, self.longest)
-        while self.here and self.states[self.states[self.here].link].length >= self.matched:
-            self.here = self.states[self.here].link
 
 
 cdef uint64_t mixed(int32_t state, int64_t token) noexcept:

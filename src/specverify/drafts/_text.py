@@ -38,6 +38,8 @@ def continues(text: Sequence[int], known: _Known) -> bool:
 def tokens_of(text: Sequence[int], start: int, stop: int) -> list[int]:
     """Give some tokens of a list, tuple, array or other sequence that can be sliced as a list of its own."""
     part: Any = text[start:stop]
+    if type(part) is list:
+        return part
     return part.tolist() if hasattr(part, "tolist") else list(part)
 
 

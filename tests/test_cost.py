@@ -286,6 +286,7 @@ def test_measured_steps_are_those_of_the_models():
     assert found.draft_fixed == pytest.approx(0.5)
     assert found.draft_token == pytest.approx(0.125)
     assert found.catch_up == pytest.approx(0.1875)
+    assert found.draft_start == pytest.approx(2 * 0.0625)  # the first call reads three tokens instead of one
     assert found.verify == ((0, 0.0), (1, 0.03125), (4, 0.125))
     assert found.verify_seconds(2) == pytest.approx(0.0625)
     assert found.verify_seconds(9) == 0.125
@@ -346,7 +347,15 @@ def test_wrong_measurements_are_refused():
 
 
 def test_records_come_back_through_json():
-    times = StepTimes(target=FP32, draft_token=0.1, draft_fixed=0.2, catch_up=0.3, verify=((0, 0.1),), between="linear")
+    times = StepTimes(
+        target=FP32,
+        draft_token=0.1,
+        draft_fixed=0.2,
+        catch_up=0.3,
+        draft_start=0.4,
+        verify=((0, 0.1),),
+        between="linear",
+    )
     acceptance = Acceptance.from_rounds([2, 2], [1, 2])
     proposed = ProposedLengths.from_rounds([2, 2], [0, 2])
     record = json.loads(json.dumps(cost.to_json(times, acceptance, proposed)))

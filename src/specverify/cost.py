@@ -54,6 +54,9 @@ class StepTimes:
     catch_up : float or None
         A draft step that reads two tokens, as the first one after a round in which all was accepted: the last drafted
         token and the bonus token. None: as long as a step that reads one.
+    draft_start : float
+        The draft's reading of the prompt, once a text. In no prediction of a round; a choice whether to begin drafting
+        takes it into account.
     verify : tuple of (k, seconds)
         Verification, and the choice of the next token, in a round of k drafted tokens; linear between the measured k,
         constant beyond them, 0 if there are none. k = 0 belongs to plain decoding.
@@ -80,6 +83,7 @@ class StepTimes:
     draft_token: float = 0.0
     draft_fixed: float = 0.0
     catch_up: float | None = None
+    draft_start: float = 0.0
     verify: tuple[tuple[int, float], ...] = ()
     between: Between = "refuse"
 
@@ -88,7 +92,7 @@ class StepTimes:
             raise ValueError(f"target: expected a time of a pass over 1 token first, got {self.target[:1]}")
         _check_table("target", self.target)
         _check_table("verify", self.verify)
-        for name in ("draft_token", "draft_fixed", "catch_up"):
+        for name in ("draft_token", "draft_fixed", "catch_up", "draft_start"):
             _check_seconds(name, getattr(self, name) or 0.0)
         if self.target[0][1] == 0.0:
             raise ValueError("target: expected a positive time of a pass over 1 token, got 0")
@@ -638,7 +642,8 @@ def measure_steps(
 
     Notes
     -----
-    The lengths are measured in turn, so that a slow second of the machine meets all of them. Where the draft proposes
+    The first call of the draft, which is measured once, gives `draft_start`, whatever else a first call does. The
+    lengths are measured in turn, so that a slow second of the machine meets all of them. Where the draft proposes
     fewer tokens than asked, its time counts for as many as it proposed; the target pass is filled up with tokens of
     the prompt, which cost the same.
     """
@@ -664,6 +669,7 @@ def measure_steps(
     drafts: dict[int, list[float]] = {}
     verdicts: dict[int, list[float]] = {}
     extras: list[float] = []
+    first_call: tuple[int, float] | None = None
     filling = [int(token) for token in prompt]
     for repeat in range(repeats + 1):
         warm = repeat > 0
@@ -673,6 +679,7 @@ def measure_steps(
             if k:
                 _cut(draft_step, len(prompt) - 1)
                 seconds, (tokens, rows) = timed(draft_step, prompt, k)
+                first_call = first_call or (len(tokens), seconds)
                 if warm:
                     drafts.setdefault(len(tokens), []).append(seconds)
             proposed = [int(token) for token in tokens]
@@ -694,11 +701,14 @@ def measure_steps(
             if warm:
                 extras.append(two - one)
     fixed, per_token = _split({n: median(seconds) for n, seconds in drafts.items()})
+    assert first_call is not None
+    n_first, first_seconds = first_call
     return StepTimes(
         target=tuple((n, median(seconds)) for n, seconds in sorted(passes.items())),
         draft_token=per_token,
         draft_fixed=fixed,
         catch_up=per_token + max(0.0, median(extras)) if extras else None,
+        draft_start=max(0.0, first_seconds - fixed - n_first * per_token),
         verify=tuple((n, median(seconds)) for n, seconds in sorted(verdicts.items())),
         between="linear",
     )
@@ -732,6 +742,7 @@ def to_json(
             "draft_token": times.draft_token,
             "draft_fixed": times.draft_fixed,
             "catch_up": times.catch_up,
+            "draft_start": times.draft_start,
             "verify": [list(pair) for pair in times.verify],
             "between": times.between,
         },
@@ -758,6 +769,7 @@ def from_json(record: Mapping[str, Any]) -> tuple[StepTimes, Acceptance | None, 
             draft_token=float(given.get("draft_token", 0.0)),
             draft_fixed=float(given.get("draft_fixed", 0.0)),
             catch_up=None if given.get("catch_up") is None else float(given["catch_up"]),
+            draft_start=float(given.get("draft_start", 0.0)),
             verify=_table(given.get("verify", ())),
             between=given.get("between", "refuse"),
         )

@@ -1,14 +1,27 @@
 """How many tokens to draft in the next round: always the same number, or the one that has paid.
 
 Holds the protocol that the draft/verify loop asks, and what fulfils it. The cost model behind it, for whole texts:
-cost.py; the loop: decoder.py.
+cost.py; its running estimates: _running.py; the loop: decoder.py.
 """
 
+import math
 from typing import Protocol
 
+from ._running import Chain, KnownTimes, LearnedTimes
+from .cost import Acceptance, StepTimes
 from .generation import Round
 
-__all__ = ["DraftLength", "FixedDraftLength"]
+__all__ = ["AdaptiveDraftLength", "DraftLength", "FixedDraftLength"]
+
+# Constants of the adaptive length, chosen by simulation over the measured cost tables that are in the tests. Rounds are
+# rounds with a draft.
+_FIRST_RATE, _RATE_WEIGHT = 0.7, 1.5  # acceptance before anything is known, and how many rounds that weighs
+_PROPOSAL_WEIGHT = 0.5  # rounds that "a draft proposes what it is asked for" weighs
+_SURE_ROUNDS, _SURE_GAIN = 4.0, 2.0  # from how many rounds on the acceptance is trusted to pay so many times over
+_FIRST_PAUSE, _LONGEST_PAUSE = 4, 256  # plain rounds between trials
+_IDLE_ROUNDS = 64.0  # plain rounds that make a trial as hopeful as one more accepted token would
+_PAYBACK_TOKENS = 32  # tokens within which reading what was written without the draft must pay
+_LEAST_GAIN = 0.01  # of a plain step: less is noise
 
 
 class DraftLength(Protocol):
@@ -62,3 +75,230 @@ class FixedDraftLength:
 
     def observe(self, done: Round, requested: int, /) -> None:
         """Do nothing."""
+
+
+class AdaptiveDraftLength:
+    """The draft length that is predicted to be fastest, 0 included, learned while the text is written.
+
+    Parameters
+    ----------
+    max_k : int
+        The longest draft. With `times`, at most as long as they reach.
+    times : StepTimes, optional
+        Known durations. Without it they are learned from the rounds.
+    prior : Acceptance, optional
+        What is thought of the acceptance before the first round; it weighs as much as its counts, up to 8 rounds, and 4
+        if it was assumed.
+    draft_cost : float, optional
+        Until it was measured: what drafting a token takes of a plain step, and reading the prompt of what the target
+        takes for it. 0 for a look-up; for models about the ratio of their sizes. Default: the draft is taken to be
+        cheap, and the very first draft call of the object is a risk that is not bounded. Without meaning if `times` are
+        given.
+    max_loss : float
+        Share of the time of plain decoding that a text may lose, at any moment, if nothing more is accepted.
+    shortest : int
+        Texts shorter than this, in tokens, may lose as much as one of this length.
+
+    Attributes
+    ----------
+    debt : float
+        Seconds that drafting has lost in this text; negative when it has won.
+
+    Raises
+    ------
+    ValueError
+        A negative `max_k`, `draft_cost` or `shortest`, `max_loss` outside [0, 1], or `times` with a gap.
+
+    Notes
+    -----
+    **Prediction.** The model of :func:`specverify.cost.predict`, with running estimates: the acceptance of each
+    position and the lengths that the draft proposes, both forgetting exponentially; and medians of the last times of
+    passes over 1, 2, ... tokens and of draft calls. The first pass of a text, which reads the prompt, is not counted. A
+    pass over more tokens than any before is taken to go on with half the slope seen so far. What was learned is kept
+    from one text to the next.
+
+    **Budget.** Every round with a draft is entered in an account: its duration, less what plain decoding takes for the
+    tokens that came out. A draft is asked for only if the account would stay within ``max_loss`` of the time so far (or
+    of `shortest` tokens) even if none of it were accepted. Only reading the prompt may exceed it, when past rounds
+    make it likely to pay within `shortest` tokens. So a text loses at most `max_loss`, as far as times can be foreseen,
+    and what was won may be spent.
+
+    **Exploration.** Where no length is predicted to win, one that could win if things went well is tried after a pause;
+    pauses double while this fails, and start anew when a round has won. If not even full acceptance could win, nothing
+    is tried. A draft that proposes nothing is no trial.
+
+    **Law.** A choice depends on past rounds only, never on a token drawn in the round it is for, so the law of the text
+    is untouched. With `times` it depends on counts only, and a seed gives the same text each time, if this object is in
+    the same state; without, it depends on the clock, and only the law is the same.
+
+    One object serves one text at a time.
+
+    References
+    ----------
+    Leviathan et al., arXiv:2211.17192, section 3.5, for the choice of the length from acceptance and cost.
+
+    Examples
+    --------
+    A pass over two tokens costs five times as much as one over one: nothing is ever drafted.
+
+    >>> from specverify.cost import StepTimes
+    >>> length = AdaptiveDraftLength(max_k=1, times=StepTimes(target=((1, 0.006), (2, 0.030))))
+    >>> length.begin()
+    >>> length.choose(100)
+    0
+    """
+
+    def __init__(
+        self,
+        max_k: int = 8,
+        times: StepTimes | None = None,
+        *,
+        prior: Acceptance | None = None,
+        draft_cost: float | None = None,
+        max_loss: float = 0.025,
+        shortest: int = 64,
+    ) -> None:
+        if max_k < 0:
+            raise ValueError(f"max_k: expected a draft length of 0 or more, got {max_k}")
+        if draft_cost is not None and not 0.0 <= draft_cost < math.inf:
+            raise ValueError(f"draft_cost: expected a ratio of at least 0, got {draft_cost}")
+        if not 0.0 <= max_loss <= 1.0:
+            raise ValueError(f"max_loss: expected a share from 0 to 1, got {max_loss}")
+        if shortest < 0:
+            raise ValueError(f"shortest: expected a number of tokens of at least 0, got {shortest}")
+        self.max_k = max_k if times is None else min(max_k, times.max_k)
+        self.debt = 0.0
+        self._times: KnownTimes | LearnedTimes = (
+            LearnedTimes(self.max_k, draft_cost) if times is None else KnownTimes(times, self.max_k)
+        )
+        self._max_loss = max_loss
+        self._shortest = shortest
+        self._accepted = Chain(self.max_k, first_guess=_FIRST_RATE, weight=_RATE_WEIGHT)
+        self._proposed = Chain(self.max_k, first_guess=1.0, weight=_PROPOSAL_WEIGHT)
+        if prior is not None:
+            self._accepted.assume(prior)
+        self._pause = _FIRST_PAUSE
+        self._wait = 0
+        self._idle = 0
+        self._reset()
+
+    def _reset(self) -> None:
+        self.debt = 0.0
+        self._tokens = 0
+        self._rounds = 0
+        self._unread = 0
+        self._all_accepted = False
+        self._draft_began = False
+        self._exploring = False
+        self._excused = 0.0
+
+    def begin(self) -> None:
+        """Begin a text: an empty account; what was learned is kept, but new rounds count for more."""
+        self._reset()
+        self._times.begin()
+        self._accepted.carry_over()
+        self._proposed.carry_over()
+        self._pause = max(_FIRST_PAUSE, self._pause // 2)
+        self._wait = min(self._wait, self._pause)
+
+    def choose(self, limit: int, /) -> int:
+        """Give the length that is predicted to be fastest, or one to be tried; at most `limit`."""
+        self._exploring, self._excused = False, 0.0
+        most = min(limit, self.max_k, self._times.longest)
+        plain = self._times.plain
+        if most < 1 or plain is None or self._wait or self._times.is_stale:
+            return 0
+        start = 0.0 if self._draft_began else self._times.start
+        if start is None:
+            return 0
+        late = start + self._unread * self._times.read
+        room = self._max_loss * plain * max(self._shortest, self._tokens) - self.debt
+        affordable = self._affordable(most, plain, room, late, min(self._shortest, limit + 1))
+        payback = min(_PAYBACK_TOKENS, limit + 1)
+        for hopeful in (False, True):
+            k, gain = self._best(affordable, plain, hopeful=hopeful)
+            if k and gain * payback > late:
+                self._exploring = hopeful
+                return k
+        return 0
+
+    def observe(self, done: Round, requested: int, /) -> None:
+        """Learn from a round."""
+        tokens, n = len(done.tokens), done.n_drafted
+        won = False
+        first = self._rounds == 0
+        self._rounds += 1
+        self._tokens += tokens
+        spent = self._times.observe(
+            done, requested, self._unread, first=first, began=self._draft_began, late=self._all_accepted
+        )
+        if requested and (plain := self._times.plain) is not None:
+            lost = spent - (tokens * plain if n else 0.0)
+            self.debt += lost - self._excused
+            won = n > 0 and lost < 0.0
+            if won:
+                self._pause = _FIRST_PAUSE
+        if requested:
+            self._draft_began = True
+            self._unread = 0
+            self._proposed.observe(requested, n)
+        else:
+            self._unread += tokens
+            self._wait = max(0, self._wait - 1)
+            self._idle += 1
+        self._all_accepted = 0 < n == done.n_accepted
+        if n:
+            self._accepted.observe(n, done.n_accepted)
+            self._idle = 0
+            if self._exploring and not (won or self._all_accepted):
+                self._wait, self._pause = self._pause, min(2 * self._pause, _LONGEST_PAUSE)
+        self._exploring = False
+
+    def _affordable(self, most: int, plain: float, room: float, late: float, horizon: int) -> int:
+        """Give the longest draft that the account can bear if none of it is accepted.
+
+        `late` is what the draft has to read before: within the account, or else if it is likely to pay within `horizon`
+        tokens.
+        """
+        if late <= room:
+            room -= late
+        elif self._accepted.rounds >= _SURE_ROUNDS and self._best(most, plain)[1] * horizon > _SURE_GAIN * late:
+            self._excused = late
+        else:
+            return 0
+        worst = self._times.worst
+        while most and worst(most) - plain > room:
+            most -= 1
+        return most
+
+    def _best(self, most: int, plain: float, *, hopeful: bool = False) -> tuple[int, float]:
+        """Give the fastest length up to `most` and the time it gains for each token, or 0 if none gains.
+
+        The sums of cost.predict, taken up from one length to the next; tests compare the two.
+        """
+        cost = self._times.hoped if hopeful else self._times.expected
+        extra = self._times.extra_catch_up
+        accepted = self._accepted.rates(most, 1.0 + self._idle / _IDLE_ROUNDS if hopeful else 0.0)
+        proposed = self._proposed.rates(most, 0.0)
+        tokens = there = passed = both = 1.0
+        shorter = shorter_all = 0.0
+        before = cost(0)
+        none = 0.0
+        best, most_gain = 0, 0.0
+        for k in range(1, most + 1):
+            stop = there * (1.0 - proposed[k - 1])
+            shorter += stop * before
+            if k == 1:
+                none = stop
+            else:
+                shorter_all += stop * passed
+            there *= proposed[k - 1]
+            passed *= accepted[k - 1]
+            both *= proposed[k - 1] * accepted[k - 1]
+            tokens += both
+            before = cost(k)
+            seconds = shorter + there * before + (shorter_all + there * passed) * (1.0 - none) * extra
+            gain = plain - seconds / tokens
+            if gain > most_gain and gain > _LEAST_GAIN * plain * (1.0 - none):
+                best, most_gain = k, gain
+        return best, most_gain

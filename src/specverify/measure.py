@@ -38,7 +38,20 @@ from .verify import verify_greedy, verify_sampled
 
 SCHEMA = 2
 #: Kinds of results of a document. The first two are what the short suite measures, all are what benchmarks/ measures.
-KINDS = ("rows", "fixed", "visited", "warped", "logits", "sparse", "batches", "requests", "block", "peers", "models")
+KINDS = (
+    "rows",
+    "fixed",
+    "visited",
+    "warped",
+    "logits",
+    "sparse",
+    "batches",
+    "requests",
+    "block",
+    "lookups",
+    "peers",
+    "models",
+)
 VOCABULARIES = (32_000, 128_256, 151_936)  # Llama 2, Llama 3 and Qwen 2.5
 FIXED_K, FIXED_VOCAB = 4, 8
 
@@ -346,7 +359,8 @@ def document(suite: str) -> dict[str, Any]:
     ``rows`` has what :func:`as_row` gives; ``fixed`` the fixed costs of a call. Only the full suite measures the rest:
     ``visited``, long rounds that end at position 0 beside short ones; ``warped``, one row of logits; ``logits`` and
     ``sparse``, rounds of such rows; ``batches`` and ``requests``, many requests and the cost of one more; ``block``,
-    the block rule beside the token rule; and, dated, ``peers`` and ``models``, for which other packages must be there.
+    the block rule beside the token rule; ``lookups``, drafts from a growing text beside a scan; and, dated, ``peers``
+    and ``models``, for which other packages must be there.
     """
     return {"schema": SCHEMA, "suite": suite, "machine": describe_machine(), **{kind: [] for kind in KINDS}}
 

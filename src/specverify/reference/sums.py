@@ -23,11 +23,9 @@ def row_sum(weights: np.ndarray) -> float:
 
 def lane_sum(weights: np.ndarray) -> float:
     """Add up a block or piece."""
-    padded = np.zeros(-(-len(weights) // LANES) * LANES)
-    padded[: len(weights)] = weights
-    lanes = np.zeros(LANES)
-    for step in padded.reshape(-1, LANES):
-        lanes = lanes + step
+    steps = np.zeros((1 + -(-len(weights) // LANES), LANES))  # the first: zeros, to which the others are added
+    steps.ravel()[LANES : LANES + len(weights)] = weights
+    lanes = np.add.accumulate(steps)[-1]  # one step after the other, by definition; np.sum may add in another order
     while len(lanes) > 1:
         lanes = lanes[: len(lanes) // 2] + lanes[len(lanes) // 2 :]
     return float(lanes[0])
@@ -45,10 +43,10 @@ def draw(weights: np.ndarray, uniform: float) -> int:
                 start, stop = part, end
                 break
             before = after
-    for i in range(start, stop):
-        before += weights[i]
-        if before > point:
-            return i
+    running = np.add.accumulate([before, *weights[start:stop]])[1:]
+    place = int(np.searchsorted(running, point, side="right"))
+    if place < len(running):
+        return start + place
     return int(np.flatnonzero(weights[:stop] > 0)[-1])  # the running sum fell short by rounding
 
 

@@ -86,24 +86,19 @@ def nucleus(z: np.ndarray, w: np.ndarray, kept: np.ndarray, top_p: float) -> np.
     goal = top_p * row_sum(np.where(kept, w, F(0)).astype(np.float64))
     bits = z.view(np.int32)
     keys = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).astype(np.int64) + 2**31
-    reached, inside, above = 0.0, kept.copy(), np.zeros(len(z), bool)
+    reached, inside, above = 0.0, np.flatnonzero(kept), np.zeros(len(z), bool)
     for shift in (21, 10, 0):
-        bins = keys >> shift
-        for b in sorted(set(bins[inside]), reverse=True):
-            members = inside & (bins == b)
-            mass = 0.0
-            for weight in w[members]:
-                mass += float(weight)
-            if reached + mass >= goal or b == min(bins[inside & ~above]):
+        bins = keys[inside] >> shift
+        for b in np.unique(bins)[::-1]:
+            members = inside[bins == b]
+            mass = float(np.add.accumulate(w[members], dtype=np.float64)[-1])  # one by one, in the order of the indices
+            if reached + mass >= goal or b == bins.min():
                 inside = members
                 break
             reached += mass
-            above |= members
-    for i in np.flatnonzero(inside):
-        above[i] = True
-        reached += float(w[i])
-        if reached >= goal:
-            break
+            above[members] = True
+    running = np.add.accumulate([reached, *w[inside].astype(np.float64)])[1:]
+    above[inside[: 1 + np.searchsorted(running, goal)]] = True
     return above
 
 

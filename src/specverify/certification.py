@@ -8,7 +8,6 @@ import concurrent.futures
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -143,21 +142,22 @@ def spacing_total_variation(target_row: Any, draft_row: Any) -> float:
         exact step moved to the next float64. In ``[0.5, 1)`` these are 2**-53 apart, and a draw over V tokens has
         V - 1 steps: about V / 9 * 2**-53 in the mean.
     """
-    target, draft = _exact(target_row), _exact(draft_row)
-    emitted = [
-        q * _next_float(min(Fraction(1), p / q)) if q else Fraction(0) for p, q in zip(target, draft, strict=True)
-    ]
-    rejected = 1 - sum(emitted)
-    weights = [max(Fraction(0), p - q) for p, q in zip(target, draft, strict=True)]
-    total = sum(weights)
-    running = before = Fraction(0)
-    for i, weight in enumerate(weights):
+    target, draft = _whole(target_row), _whole(draft_row)
+    p, q = [entry * sum(draft) for entry in target], [entry * sum(target) for entry in draft]  # of the same sum
+    whole = sum(p) * _UNIT
+    accepted = [b * _next_float(min(a, b), b) if b else 0 for a, b in zip(p, q, strict=True)]
+    rejected = whole - sum(accepted)
+    weights = [max(0, a - b) for a, b in zip(p, q, strict=True)]
+    total, running, before, distance = sum(weights), 0, 0, 0
+    for a, emitted, weight in zip(p, accepted, weights, strict=True):
+        emitted *= _UNIT
         if weight:
             running += weight
-            step = _next_float(running / total)
-            emitted[i] += rejected * (step - before)
+            step = _next_float(running, total)
+            emitted += rejected * (step - before)
             before = step
-    return float(sum(abs(e - p) for e, p in zip(emitted, target, strict=True)) / 2)
+        distance += abs(emitted - a * _UNIT * _UNIT)
+    return distance / (2 * whole * _UNIT)
 
 
 def certify(
@@ -353,15 +353,22 @@ class _ByText:
         return (row if row.any() else np.ones(self._vocab)).astype(np.float32)
 
 
-def _exact(row: Any) -> list[Fraction]:
-    entries = [Fraction(float(entry)) for entry in np.asarray(row, np.float32)]
-    total = sum(entries)
-    return [entry / total for entry in entries]
+#: Every float64 is a whole number of 2**-1074. Whole numbers, since sums of fractions look for common divisors.
+_UNIT = 2**1074
 
 
-def _next_float(number: Fraction) -> Fraction:
-    """The smallest float64 that is not below a number of [0, 1]."""
-    near = float(number)
-    if Fraction(near) < number:
+def _whole(row: Any) -> list[int]:
+    return [_units(float(entry)) >> (1074 - 149) for entry in np.asarray(row, np.float32)]
+
+
+def _units(number: float) -> int:
+    numerator, denominator = number.as_integer_ratio()
+    return numerator * (_UNIT // denominator)
+
+
+def _next_float(numerator: int, denominator: int) -> int:
+    """The smallest float64 that is not below a quotient in [0, 1], in units."""
+    near = numerator / denominator
+    if _units(near) * denominator < numerator * _UNIT:
         near = math.nextafter(near, 2.0)
-    return Fraction(near)
+    return _units(near)

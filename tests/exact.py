@@ -1,9 +1,11 @@
 """The round in exact rational numbers, and the law that a verifier emits, without sampling.
 
 Holds no code of the package: it is what the package is compared with. The rule is written as the contract says it,
-once. Laws are found by calling a verifier on every cell of a grid of uniforms on which its result is constant.
+once; where it compares fractions, they stand multiplied out, since whole numbers are compared many times as fast. Laws
+are found by calling a verifier on every cell of a grid of uniforms on which its result is constant.
 """
 
+import functools
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -24,11 +26,11 @@ def verify(
     """One sampled round on integer rows, each up to a positive factor."""
     for i, token in enumerate(tokens):
         draft_row = one_hot(token, len(target[i])) if draft is None else draft[i]
-        in_target, in_draft = normalise(target[i])[token], normalise(draft_row)[token]
-        if Fraction(uniforms[i]) * in_draft < in_target:
+        n, d = uniforms[i].as_integer_ratio()
+        if n * draft_row[token] * sum(target[i]) < d * target[i][token] * sum(draft_row):  # n / d * q / Q < p / P
             continue
         return i, draw(rejected_weights(target[i], draft_row), uniforms[-1])
-    return len(tokens), draw(normalise(target[-1]), uniforms[-1])
+    return len(tokens), draw(target[-1], uniforms[-1])
 
 
 def verify_block(
@@ -46,21 +48,32 @@ def verify_block(
     """One round of the block rule; the parts are there to be replaced by wrong ones (mutants.py)."""
     if draft is None:
         draft = [one_hot(token, len(target[0])) for token in tokens]
-    k, path = len(tokens), paths(target, draft, tokens, cap)
+    k = len(tokens)
+    path, accepts = _block_chances(_frozen(target), _frozen(draft), tuple(tokens), cap, chance, last_is_path)
     for i in scan(k):
-        if i == k and last_is_path:
-            accepts = path[k]
-        elif i == k:
-            accepts = (chance or block_chance)(path[k], normalise(target[k]), normalise(target[k]))
-        else:
-            accepts = (chance or block_chance)(path[i], normalise(target[i]), normalise(draft[i]))
-        if Fraction(uniforms[i - 1]) < accepts:
+        n, d = uniforms[i - 1].as_integer_ratio()
+        if n * accepts[i].denominator < d * accepts[i].numerator:
             if i == k:
-                return k, draw(normalise(target[k]), uniforms[-1])
+                return k, draw(target[k], uniforms[-1])
             return i, draw(block_weights(residual_path(path[i]), target[i], draft[i]), uniforms[-1])
     if k == 0:
-        return 0, draw(normalise(target[0]), uniforms[-1])
+        return 0, draw(target[0], uniforms[-1])
     return 0, draw(block_weights(Fraction(1), target[0], draft[0]), uniforms[-1])
+
+
+@functools.lru_cache(1000)  # a round is asked for on every cell of its uniforms
+def _block_chances(
+    target: tuple, draft: tuple, tokens: tuple, cap: Callable, chance: Callable | None, last_is_path: bool
+) -> tuple[list[Fraction], list[Fraction]]:
+    """The paths, and with which probability each prefix is accepted if no longer one is."""
+    path, chance = paths(target, draft, tokens, cap), chance or block_chance
+    pairs = zip(path, target, [*draft, target[-1]], strict=True)
+    accepts = [chance(reached, normalise(p), normalise(q)) for reached, p, q in pairs]
+    return path, [*accepts[:-1], path[-1] if last_is_path else accepts[-1]]
+
+
+def _frozen(rows: Sequence[Row]) -> tuple[tuple[int, ...], ...]:
+    return tuple(map(tuple, rows))
 
 
 def paths(
@@ -72,8 +85,8 @@ def paths(
     """For each prefix the probability that the target would have kept it as a whole."""
     path = [Fraction(1)]
     for token, p, q in zip(tokens, target, draft, strict=False):
-        in_target, in_draft = normalise(p)[token], normalise(q)[token]
-        path.append(cap(path[-1] * (in_target / in_draft if in_draft else Fraction(bool(in_target)))))
+        ratio = Fraction(p[token] * sum(q), q[token] * sum(p)) if q[token] else Fraction(bool(p[token]))
+        path.append(cap(path[-1] * ratio))
     return path
 
 
@@ -83,27 +96,34 @@ def block_chance(path: Fraction, in_target: Sequence[Fraction], in_draft: Sequen
     return surplus / (surplus + 1 - path) if surplus + 1 - path else Fraction(1)
 
 
-def block_weights(path: Fraction, target_row: Row, draft_row: Row) -> list[Fraction]:
-    """What follows an accepted prefix; if that is nothing, a branch of probability 0, the target row."""
-    in_target = normalise(target_row)
-    residual = [max(Fraction(0), path * p - q) for p, q in zip(in_target, normalise(draft_row), strict=True)]
-    return residual if any(residual) else in_target
+def block_weights(path: Fraction, target_row: Row, draft_row: Row) -> Row:
+    """What follows an accepted prefix; if that is nothing, a branch of probability 0, the target row.
+
+    max(0, path * p / P - q / Q), times P, Q and the denominator of path.
+    """
+    ours, theirs = path.numerator * sum(draft_row), path.denominator * sum(target_row)
+    residual = [max(0, ours * p - theirs * q) for p, q in zip(target_row, draft_row, strict=True)]
+    return residual if any(residual) else target_row
 
 
-def draw(weights: Sequence[Fraction], uniform: float | Fraction) -> int:
+def draw(weights: Row, uniform: float | Fraction) -> int:
     """The smallest index whose cumulative weight exceeds uniform * total: half-open buckets."""
-    point = Fraction(uniform) * sum(weights)
+    n, d = uniform.as_integer_ratio()
+    point = n * sum(weights) // d  # a whole number exceeds another number iff it exceeds that rounded down
     return next(j for j, running in enumerate(itertools.accumulate(weights)) if running > point)
 
 
-def rejected_weights(target_row: Row, draft_row: Row) -> list[Fraction]:
+def rejected_weights(target_row: Row, draft_row: Row) -> Row:
     """The residual. It is empty only for equal rows and a token that is in neither: then the target row."""
-    in_target = normalise(target_row)
-    residual = [max(Fraction(0), p - q) for p, q in zip(in_target, normalise(draft_row), strict=True)]
-    return residual if any(residual) else in_target
+    return block_weights(Fraction(1), target_row, draft_row)
 
 
 def normalise(row: Row) -> list[Fraction]:
+    return list(_shares(tuple(row)))
+
+
+@functools.lru_cache(1000)
+def _shares(row: tuple[int, ...]) -> list[Fraction]:
     return [Fraction(entry, sum(row)) for entry in row]
 
 
@@ -117,15 +137,14 @@ def one_hot(token: int, vocab: int) -> list[int]:
 def breakpoints(target: Sequence[Row], draft: Sequence[Row] | None, tokens: Sequence[int]) -> list[list[Fraction]]:
     """For each uniform, every number at which the exact round can change its result, in order, without 0 and 1."""
     points: list[set[Fraction]] = [set() for _ in target]
-    draws = [normalise(target[-1])]
+    draws = [target[-1]]
     for i, token in enumerate(tokens):
         draft_row = one_hot(token, len(target[i])) if draft is None else draft[i]
-        in_target, in_draft = normalise(target[i])[token], normalise(draft_row)[token]
-        if in_draft:
-            points[i].add(in_target / in_draft)
+        if draft_row[token]:
+            points[i].add(Fraction(target[i][token] * sum(draft_row), sum(target[i]) * draft_row[token]))
         draws.append(rejected_weights(target[i], draft_row))
     for weights in draws:
-        points[-1].update(running / sum(weights) for running in itertools.accumulate(weights))
+        points[-1].update(Fraction(running, sum(weights)) for running in itertools.accumulate(weights))
     return [sorted(point for point in column if 0 < point < 1) for column in points]
 
 
@@ -136,7 +155,7 @@ def block_breakpoints(
     rows = [one_hot(token, len(target[0])) for token in tokens] if draft is None else draft
     path, k = paths(target, rows, tokens), len(tokens)
     points: list[set[Fraction]] = [set() for _ in target]
-    draws = [normalise(target[-1])]
+    draws = [target[-1]]
     for i in range(k):
         draws.append(block_weights(path[i], target[i], rows[i]))
         if i:
@@ -144,7 +163,7 @@ def block_breakpoints(
     if k:
         points[k - 1].add(path[k])
     for weights in draws:
-        points[-1].update(running / sum(weights) for running in itertools.accumulate(weights))
+        points[-1].update(Fraction(running, sum(weights)) for running in itertools.accumulate(weights))
     return [sorted(point for point in column if 0 < point < 1) for column in points]
 
 

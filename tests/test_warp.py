@@ -4,7 +4,10 @@ The definition is independent of the package but for the weights, which test_exp
 Where a sum of weights comes within rounding of top-p, either answer is right, and nothing is compared.
 """
 
+import bisect
 import functools
+import itertools
+import math
 from fractions import Fraction
 
 import ml_dtypes
@@ -29,24 +32,20 @@ def defined(logits: np.ndarray, sampling: Sampling) -> set[int] | None:
         return {int(np.argmax(logits))}
     scale = F(float.fromhex("0x1.71547652b82fep+0") / sampling.temperature)
     assert scale > 0
-    weights = [int(w) for w in power_of_two(logits, top, scale).astype(np.float64) * UNIT]
-    order = np.lexsort((np.arange(len(logits)), -logits)).tolist()
+    order = np.lexsort((np.arange(len(logits)), -logits))
     if sampling.top_k:
         order = order[: sampling.top_k]
+    units = power_of_two(logits, top, scale).astype(np.float64)[order] * UNIT
+    weights = list(map(int, units.tolist()))  # exact, and from here on the largest first
     if sampling.top_p < 1:
-        goal = Fraction(sampling.top_p) * sum(weights[i] for i in order)
-        running, cut = 0, None
-        for n, i in enumerate(order):
-            if abs(running - goal) < CLEAR * goal:
-                return None
-            if running >= goal:
-                break
-            running, cut = running + weights[i], n + 1
-        if abs(running - goal) < CLEAR * goal:
+        running = [0, *itertools.accumulate(weights)]
+        goal = Fraction(sampling.top_p) * running[-1]
+        cut = bisect.bisect_left(running, goal)  # of so many tokens the sum reaches the goal, of one fewer it does not
+        if min(running[cut] - goal, goal - running[cut - 1]) < CLEAR * goal:
             return None
-        order = order[:cut]
-    least = Fraction(sampling.min_p) * weights[order[0]]
-    return {i for i in order if weights[i] > 0 and weights[i] >= least}
+        weights = weights[:cut]
+    least = max(1, math.ceil(Fraction(sampling.min_p) * weights[0]))
+    return {i for i, weight in zip(order.tolist(), weights, strict=False) if weight >= least}
 
 
 def survivors(logits: np.ndarray, sampling: Sampling, **options) -> set[int]:

@@ -47,15 +47,21 @@ class SplitMix64:
 
     def words(self, n: int) -> np.ndarray:
         """The next n outputs."""
-        steps = np.arange(1, n + 1, dtype=np.uint64)
-        z = np.uint64(self.state) + steps * np.uint64(self.GAMMA)
+        z = np.uint64(self.state) + np.arange(1, n + 1, dtype=np.uint64) * np.uint64(self.GAMMA)
         self.state = (self.state + n * self.GAMMA) % 2**64
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         return z ^ (z >> np.uint64(31))
 
+    def word(self) -> int:
+        """The next output. In Python's integers: arrays of one cost ten times as much, and most rounds are short."""
+        self.state = z = (self.state + self.GAMMA) % 2**64
+        z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+        z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+        return z ^ (z >> 31)
+
     def below(self, bound: int) -> int:
-        return int(self.words(1)[0]) % bound
+        return self.word() % bound
 
     def choice(self, options: Any) -> Any:
         return options[self.below(len(options))]
@@ -167,7 +173,7 @@ def _logits(random: SplitMix64, n: int) -> np.ndarray:
 def _uniform(random: SplitMix64) -> float:
     if random.below(8) == 0:
         return float(random.choice((0.0, 2.0**-53, 0.5, 1.0 - 2.0**-53)))
-    return (int(random.words(1)[0]) >> 11) * 2.0**-53
+    return (random.word() >> 11) * 2.0**-53
 
 
 def _token(random: SplitMix64, row: np.ndarray) -> int:

@@ -8,7 +8,7 @@ import os
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import special  # not scipy.stats, whose import takes a second, and emulated several
 
 from specverify import reference
 
@@ -37,6 +37,12 @@ class Rows(NamedTuple):
 
 def rows_of_kind(kind: str, size: int, k: int = 3) -> Rows:
     """Float32 rows for a round of K positions. Every row has a positive sum; the same arguments give the same rows."""
+    target, draft = _rows_of_kind(kind, size, k)
+    return Rows(target.copy(), None if draft is None else draft.copy())
+
+
+@functools.cache  # the same rows are asked for at every place of a rejection and in every variant
+def _rows_of_kind(kind: str, size: int, k: int) -> Rows:
     rng = np.random.default_rng([KINDS.index(kind), size, k])
     target = rng.exponential(size=(k + 1, size))
     draft = rng.exponential(size=(k, size))
@@ -118,7 +124,7 @@ def chi_square(counts: np.ndarray, law: np.ndarray) -> float:
     counts, expected = counts[kept], expected[kept]
     if len(counts) < 2:
         raise ValueError("chi_square: fewer than two cells are left")
-    return float(stats.chi2.sf(((counts - expected) ** 2 / expected).sum(), len(counts) - 1))
+    return float(special.chdtrc(len(counts) - 1, ((counts - expected) ** 2 / expected).sum()))
 
 
 def power(n: int, cells: int, total_variation: float) -> float:
@@ -127,5 +133,5 @@ def power(n: int, cells: int, total_variation: float) -> float:
     The statistic is non-central with n * sum(d^2 / p), d the difference; by Cauchy-Schwarz that is at least
     n * (sum |d|)^2 / sum p = 4 n TV^2.
     """
-    critical = stats.chi2.isf(FALSE_ALARM, cells - 1)
-    return float(stats.ncx2.sf(critical, cells - 1, 4 * n * total_variation**2))
+    critical = special.chdtri(cells - 1, FALSE_ALARM)
+    return 1.0 - float(special.chndtr(critical, cells - 1, 4 * n * total_variation**2))

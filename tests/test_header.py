@@ -71,7 +71,7 @@ def in_cython(tmp_path_factory):
     generated = folder / "in_cython.c"
     command = [sys.executable, "-m", "cython", "-3", PROGRAMS / "in_cython.pyx", "-o", generated]
     subprocess.run(command, check=True)
-    return build(compiler("CC"), generated, folder, "-O0")  # a large file, whose speed is not tested
+    return build(compiler("CC"), generated, folder, "-O0")  # its speed is not tested
 
 
 def a_round(kind: str, position: int):
@@ -156,7 +156,8 @@ def test_cpp_calls_the_row_loops(in_cpp, isa, size):
 @pytest.mark.parametrize("position", range(4))
 def test_cython_without_the_gil(in_cython, isa, position):
     arguments = a_round("dense", position)
-    assert in_cython.run(*arguments) == (*specverify.verify_sampled(*arguments), 0, -1)
+    addresses = [array.ctypes.data for array in arguments]
+    assert in_cython.run(*addresses, 3, 5000) == (*specverify.verify_sampled(*arguments), 0, -1)
 
 
 @pytest.mark.parametrize(("variable", "language", "standard"), [("CC", "c", "c11"), ("CXX", "c++", "c++17")])

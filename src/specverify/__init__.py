@@ -13,6 +13,7 @@ from . import _isa
 from ._isa import active_isa, available_isas
 from ._result import BatchVerdict, Detail, Verdict
 from .decoder import SpeculativeDecoder
+from .draft_length import AdaptiveDraftLength
 from .draws import probabilities, sample
 from .rows import SparseRows
 from .sampling import Sampling
@@ -22,6 +23,7 @@ _isa.select_at_import()
 
 __version__ = _version("specverify")
 __all__ = [
+    "AdaptiveDraftLength",
     "BatchVerdict",
     "Detail",
     "Sampling",
@@ -41,7 +43,7 @@ __all__ = [
 
 def __getattr__(name: str) -> _Any:
     """Import the submodules that a README names when they are first used."""
-    if name in ("conformance", "proof", "reference", "simulate"):
+    if name in ("adapters", "conformance", "cost", "drafts", "proof", "reference", "simulate"):
         return _import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

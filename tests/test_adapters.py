@@ -177,6 +177,21 @@ def test_a_pass_that_breaks_off_leaves_what_was_there_before(fails_after):
     np.testing.assert_array_equal(model.logits([1, 2, 3, 4, 5, 6, 0], 3), expected_rows([1, 2, 3, 4, 5, 6, 0], 3))
 
 
+def test_what_fails_after_a_failure_does_not_hide_it():
+    model = Recorded()
+    model.logits([1, 2])
+    model.fails_after = 1
+
+    def broken(keep):
+        raise OSError("nor can it be cut")
+
+    model._cut = broken
+    with pytest.raises(MemoryError):
+        model.logits([1, 2, 3, 4], 2)
+    assert model.memory == []
+    assert is_consistent(model)
+
+
 def test_a_pass_that_breaks_off_and_cannot_be_rolled_back_empties_the_cache():
     model = Recorded(refuses=True)
     model.logits([1, 2])
@@ -416,9 +431,10 @@ def test_bytes_that_are_no_character_are_shown_as_such_at_last():
     assert len(stream_of([b"\xff"] * 10)[3]) == 4  # waits for the rest of one character, not for ever
 
 
-def test_the_first_token_is_decoded_behind_the_prompt():
+def test_a_token_is_decoded_behind_those_before_it_the_first_behind_the_prompt():
     decode = lambda tokens: "".join(["Hi", " you"][token] for token in tokens).lstrip()  # noqa: E731
-    assert TextStream(decode).add(1) == "you"
+    stream = TextStream(decode)
+    assert [stream.add(token) for token in (1, 1, 0)] == ["you", " you", "Hi"]
     assert TextStream(decode, [0]).add(1) == " you"
 
 

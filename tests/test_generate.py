@@ -6,8 +6,10 @@ import sys
 import numpy as np
 import pytest
 
-from specverify import adapters, cli
+from specverify import Sampling, adapters, cli
 from specverify.adapters import CachedModel, _extras, comparison
+from specverify.cli import generate
+from specverify.draft_length import AdaptiveDraftLength
 from specverify.generation import Round
 
 PROMPT = "Say: "
@@ -26,12 +28,14 @@ class Bytes(CachedModel):
     def __init__(self, name="target", *, n_ctx=256, wrong=(), flips=(), vocab_size=256, refuses=False):
         super().__init__(name, vocab_size, n_ctx, 32)
         self.held = 0
+        self.begun = 0
         self.closed = False
         self.refuses = refuses
         self._wrong = [len(PROMPT.encode()) + place for place in wrong]
         self._flips = [len(PROMPT.encode()) + place for place in flips]
 
     def _feed(self, tokens, n_rows):
+        self.begun += self.held == 0
         self.held += len(tokens)
         rows = np.zeros((n_rows, self.vocab_size), np.float32)
         for row, place in zip(rows, range(self.held - n_rows + 1, self.held + 1), strict=True):
@@ -171,6 +175,42 @@ def test_sampled_texts_repeat_with_their_seed(models, capsys):
     assert found["identical"] is None
 
 
+def test_options_reach_the_decoder(models, capsys, monkeypatch):
+    seen = []
+
+    class Recording(generate.SpeculativeDecoder):
+        def __init__(self, draft, target, k, **options):
+            seen.append((k, options["rule"], options["sampling"]))
+            super().__init__(draft, target, k, **options)
+
+    monkeypatch.setattr(generate, "SpeculativeDecoder", Recording)
+    call(
+        capsys,
+        "--k",
+        "3",
+        "--rule",
+        "block",
+        "--temperature",
+        "0.5",
+        "--top-k",
+        "5",
+        "--top-p",
+        "0.5",
+        "--min-p",
+        "0.2",
+    )
+    call(capsys, "--k", "auto", "--top-k", "5")
+    (fixed, rule, sampling), (adaptive, other_rule, greedy) = seen
+    assert (fixed.k, rule, sampling) == (3, "block", Sampling(0.5, 5, 0.5, 0.2))
+    assert isinstance(adaptive, AdaptiveDraftLength)
+    assert (other_rule, greedy) == ("token", None)
+
+
+def test_a_text_that_ends_within_a_character_shows_that(models, capsys):
+    _, out, _ = call(capsys, "--draft", "none", "--max-new", "2")
+    assert f"{PROMPT}n\N{REPLACEMENT CHARACTER}" in out
+
+
 def test_a_chat_is_put_by_the_model_s_template(models, capsys):
     _, found = as_json(capsys, "--chat")
     assert found["text"] == TEXT
@@ -199,6 +239,7 @@ def test_a_text_like_plain_decoding_passes(models, capsys):
     code, found = as_json(capsys, "--draft", "draft", "--compare")
     assert code == 0
     assert found["identical"] is True
+    assert models["target"].begun == 3  # to warm up, and the prompt was read for both texts
     assert found["plain"]["tokens"] == found["tokens"]
     assert found["plain"]["rounds"] == len(found["tokens"])
     assert found["speedup"] == found["tokens_per_second"] / found["plain"]["tokens_per_second"]
@@ -241,15 +282,12 @@ def test_a_loop_that_is_wrong_is_found_out(models, capsys, monkeypatch):
 
 
 def test_the_effect_of_a_batch_is_looked_for_at_any_place_of_a_text():
-    target = Bytes(flips=(5,))
-    rounds = [
-        Round((1, 2, 3), 4, 2, 0, 0, 0, None),
-        Round((4, 5, 6), 2, 2, 0, 0, 0, None),
-        Round((7,), 0, 0, 0, 0, 0, None),
-    ]
+    target = Bytes(flips=(3, 5))
+    shapes = [((1, 2, 3), 4, 2), ((4,), 2, 0), ((5, 6), 2, 1), ((7,), 0, 0)]
+    rounds = [Round(*shape, 0.0, 0.0, 0.0, None) for shape in shapes]
     prompt = list(PROMPT.encode())
     found = [comparison.batch_effect(target, prompt, rounds, place) for place in range(7)]
-    assert [effect.explains for effect in found] == [False] * 5 + [True, False]
+    assert [effect.explains for effect in found] == [False, False, False, True, False, True, False]
     for place in (-1, 7):
         with pytest.raises(ValueError, match=f"place: expected 0 to 6, a token of the text, got {place}"):
             comparison.batch_effect(target, prompt, rounds, place)

@@ -112,7 +112,9 @@ def _depth(document):
         rows = series[name]
         x = [row[column] for row in rows]
         axis.plot(x, [row["seconds"] / target for row in rows], "o-", color=COLOURS[0])
-        axis.set(xscale="log", yscale="log", xlabel=label)
-        axis.grid(True, which="both", alpha=0.3)
+        axis.set(xscale="log", ylim=(0, None), xlabel=label)
+        axis.set_xticks(x, [f"{size / 1e6:.0f} M" if column == "parameters" else str(size) for size in x])
+        axis.minorticks_off()
+        axis.grid(True, alpha=0.3)
     axes[0].set_ylabel("step, as a share of the target's")
     return figure

@@ -2,7 +2,7 @@
 
 from .identity_tables import identity_facts, identity_section
 from .other_tables import compare_facts, compare_section, depth_facts, depth_section
-from .speed_tables import adaptive_facts, audit_facts, audit_section, best_table, share_facts, speed_section
+from .speed_tables import adaptive_facts, audit_facts, audit_section, best_table, pass_table, share_facts, speed_section
 from .words import NOTHING, machine_words
 
 PARTS = ("cells", "identity", "compare", "depth")
@@ -32,6 +32,8 @@ def short(documents):
         "## Real models",
         f"{machine_words(cells)} Everything: [docs/study.md](docs/study.md).",
         *best_table(cells),
+        "What a pass over n tokens takes of one over a single token, which is what speculation has to earn:",
+        "\n".join(pass_table(cells)),
         "\n".join(f"- {fact}" for fact in facts(documents)),
     ]
     return "\n\n".join(parts)

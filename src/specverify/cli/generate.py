@@ -62,7 +62,9 @@ def add(subparsers: Any) -> None:
         "--k", type=_draft_length, default=4, help="drafted tokens in a round, or auto: what pays (default: 4)"
     )
     parser.add_argument("--max-new", type=positive, default=128, help="most tokens to generate (default: 128)")
-    parser.add_argument("--temperature", type=cost, default=0.0, help="0 is greedy, whatever the filters say (default: 0)")
+    parser.add_argument(
+        "--temperature", type=cost, default=0.0, help="0 is greedy, whatever the filters say (default: 0)"
+    )
     parser.add_argument("--top-k", type=non_negative, default=0, help="keep so many tokens; 0 keeps all (default: 0)")
     parser.add_argument("--top-p", type=share, default=1.0, help="keep the most probable up to this sum (default: 1)")
     parser.add_argument("--min-p", type=share, default=0.0, help="keep those of this share of the best (default: 0)")

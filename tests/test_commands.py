@@ -205,7 +205,9 @@ def test_plots_are_written_and_the_same_each_time(tmp_path, capsys):
 
 def test_a_missing_matplotlib_is_said(capsys, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert cli.main(("law", "--plot", str(tmp_path / "x.svg"))) == 2
+    with pytest.raises(SystemExit) as ended:
+        cli.main(("law", "--plot", str(tmp_path / "x.svg")))
+    assert ended.value.code == 2
     assert "pip install matplotlib" in capsys.readouterr().err
 
 

@@ -1,6 +1,7 @@
 """Types of options that more than one command has. Holds no defaults: those are each command's own."""
 
 import argparse
+from pathlib import Path
 
 
 def positive(text: str) -> int:
@@ -47,6 +48,21 @@ def add_common(parser: argparse.ArgumentParser, *, workers: bool = True) -> None
             "--workers", type=positive, default=1, metavar="N", help="processes that share the work (default: 1)"
         )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON, and nothing else")
+
+
+def add_plot(parser: argparse.ArgumentParser, what: str) -> None:
+    """Declare --plot, which is refused where nothing can be drawn before anything is computed."""
+    parser.add_argument("--plot", type=_plot, metavar="FILE", help=f"draw {what} as well; SVG, PNG or PDF")
+
+
+def _plot(text: str) -> Path:
+    from .. import figures  # here, since most commands draw nothing
+
+    try:
+        figures.require()
+    except ImportError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return Path(text)
 
 
 def _number(text: str) -> float:

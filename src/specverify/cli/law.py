@@ -7,12 +7,11 @@ import argparse
 import dataclasses
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 from .. import experiments, figures
 from .._work import processes
-from ._options import add_common, non_negative, positive
+from ._options import add_common, add_plot, non_negative, positive
 from ._progress import Bar
 from ._terminal import Screen
 
@@ -31,19 +30,13 @@ def add(subparsers: Any) -> None:
     parser.add_argument("--rounds", type=positive, default=600, help="rounds (default: %(default)s)")
     parser.add_argument("--k", type=non_negative, default=4, help="drafted tokens in a round (default: 4)")
     parser.add_argument("--vocab", type=positive, default=32_000, help="vocabulary size (default: %(default)s)")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the histogram as well; SVG, PNG or PDF")
+    add_plot(parser, "the histogram")
     add_common(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command."""
-    if options.plot:
-        try:
-            figures.require()
-        except ImportError as error:
-            print(f"specverify: --plot: {error}", file=sys.stderr)
-            return 2
     with Bar() as progress, processes(options.workers) as executor:
         found = experiments.replay(
             options.rounds,

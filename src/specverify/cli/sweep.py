@@ -7,12 +7,11 @@ import argparse
 import dataclasses
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 from .. import experiments, figures, simulate
 from .._work import processes
-from ._options import add_common, positive, share
+from ._options import add_common, add_plot, positive, share
 from ._progress import Bar
 from ._terminal import Screen
 from .run import add_models
@@ -36,19 +35,13 @@ def add(subparsers: Any) -> None:
     parser.add_argument(
         "--rule", choices=(*simulate.rules(), "all"), default="token", help="rule of verification (default: token)"
     )
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the table as well; SVG, PNG or PDF")
+    add_plot(parser, "the table")
     add_common(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command."""
-    if options.plot:
-        try:
-            figures.require()
-        except ImportError as error:
-            print(f"specverify: --plot: {error}", file=sys.stderr)
-            return 2
     with Bar() as progress, processes(options.workers) as executor:
         cells = experiments.sweep(
             options.agreement,

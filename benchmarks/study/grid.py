@@ -131,7 +131,7 @@ PLANS = {"quick": QUICK, "standard": STANDARD, "whole": WHOLE}
 # Targets of the comparison of texts at temperature 0, each with a model draft. The first four give the same rows alone
 # and in a batch, as far as greedy decoding can see; the others do not promise it.
 IDENTICAL = {"hf-f32": "q4_1", "q8_0": "q4_1", "q4_0": "q4_1", "q4_1": "q4_0"}
-ROUNDED = {"f16": "q8_0", "f32": "q8_0", "q4_1-plain": "q4_1"}
+ROUNDED = {"f16": "q8_0", "f32": "q8_0", "f16-plain": "q8_0", "f32-plain": "q8_0", "q4_1-plain": "q4_1"}
 IDENTITY = IDENTICAL | ROUNDED
 
 # The pair whose rows both rules judge: nearly the same law on both sides.

@@ -55,7 +55,7 @@ class Chain:
             self._tested[i] += 1.0
             self._passed[i] += i < reached
 
-    def rates(self, length: int, hope: float) -> list[float]:
+    def rates(self, length: int, hope: float = 0.0) -> list[float]:
         """Estimate each rate; a position that was seldom reached is taken to be like the one before.
 
         `hope` counts as so many further rounds that passed.

@@ -20,7 +20,6 @@ _PROPOSAL_WEIGHT = 0.5  # rounds that "a draft proposes what it is asked for" we
 _SURE_ROUNDS, _SURE_GAIN = 4.0, 2.0  # from how many rounds on the acceptance is trusted to pay so many times over
 _FIRST_PAUSE, _LONGEST_PAUSE = 4, 256  # plain rounds between trials
 _IDLE_ROUNDS = 64.0  # plain rounds that make a trial as hopeful as one more accepted token would
-_PAYBACK_TOKENS = 32  # tokens within which reading what was written without the draft must pay
 _LEAST_GAIN = 0.01  # of a plain step: less is noise
 
 
@@ -213,12 +212,13 @@ class AdaptiveDraftLength:
             return 0
         late = start + self._unread * self._times.read
         room = self._max_loss * plain * max(self._shortest, self._tokens) - self.debt
-        affordable = self._affordable(most, plain, room, late, min(self._shortest, limit + 1))
-        payback = min(_PAYBACK_TOKENS, limit + 1)
-        for hopeful in (False, True):
-            k, gain = self._best(affordable, plain, hopeful=hopeful)
-            if k and gain * payback > late:
-                self._exploring = hopeful
+        # What was read must pay in the tokens that are sure to come, as far as any are.
+        horizon = min(max(self._shortest, 1), limit + 1)
+        affordable = self._affordable(most, plain, room, late, horizon)
+        for hope in (0.0, 1.0 + self._idle / _IDLE_ROUNDS):
+            k, gain = self._best(affordable, plain, hope=hope)
+            if k and gain * horizon > late:
+                self._exploring = hope > 0.0
                 return k
         return 0
 
@@ -271,15 +271,15 @@ class AdaptiveDraftLength:
             most -= 1
         return most
 
-    def _best(self, most: int, plain: float, *, hopeful: bool = False) -> tuple[int, float]:
+    def _best(self, most: int, plain: float, *, hope: float = 0.0) -> tuple[int, float]:
         """Give the fastest length up to `most` and the time it gains for each token, or 0 if none gains.
 
         The sums of cost.predict, taken up from one length to the next; tests compare the two.
         """
-        cost = self._times.hoped if hopeful else self._times.expected
+        cost = self._times.hoped if hope else self._times.expected
         extra = self._times.extra_catch_up
-        accepted = self._accepted.rates(most, 1.0 + self._idle / _IDLE_ROUNDS if hopeful else 0.0)
-        proposed = self._proposed.rates(most, 0.0)
+        accepted = self._accepted.rates(most, hope)
+        proposed = self._proposed.rates(most)
         tokens = there = passed = both = 1.0
         shorter = shorter_all = 0.0
         before = cost(0)

@@ -406,6 +406,8 @@ def test_a_report_is_made_of_lines(toys, small_plan, tmp_path, monkeypatch):
         monkeypatch.setattr(module, "Models", lambda folder: toys)
         name = module.__name__.rpartition(".")[2]
         module.measure("nowhere", store.Lines(tmp_path / "lines" / f"{name}.jsonl"), small_plan, lambda text: None)
+    stale = {"target": "q8_0", "domain": "code", "tokens": 99}  # of an earlier plan
+    store.Lines(tmp_path / "lines" / "identity.jsonl").add(stale, cells=[{}])
     (tmp_path / "docs").mkdir()
     (tmp_path / "BENCHMARKS.md").write_text(f"a\n{report.BEGIN}\n{report.END}\nb\n")
     monkeypatch.setattr(report.plots, "draw", lambda documents, folder: None)

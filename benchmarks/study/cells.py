@@ -15,9 +15,7 @@ def measure(folder, lines, plan, report=print):
     """Run the groups that are missing in `lines`."""
     models = Models(folder)
     groups = plan.groups()
-    for number, group in enumerate(groups, 1):
-        size = {"tokens": plan.tokens, "prompts": plan.prompts(group.domain), "repeats": plan.repeats}
-        key = group.key | size | {"contenders": [list(one) for one in group.contenders]}
+    for number, (group, key) in enumerate(zip(groups, keys(plan), strict=True), 1):
         if key in lines:
             continue
         drafts = [draft for draft, _ in group.contenders if draft not in (*grid.FOUND, "none")]
@@ -25,6 +23,16 @@ def measure(folder, lines, plan, report=print):
         lines.add(key, **run_group(models, group, plan))
         report(f"cells: {number} of {len(groups)}: {group.target}, temperature {group.temperature}, {group.domain}")
     models.close_but()
+
+
+def keys(plan):
+    """Give the keys of the lines of a plan."""
+    return [
+        group.key
+        | {"tokens": plan.tokens, "prompts": plan.prompts(group.domain), "repeats": plan.repeats}
+        | {"contenders": [list(one) for one in group.contenders]}
+        for group in plan.groups()
+    ]
 
 
 def run_group(models, group, plan):

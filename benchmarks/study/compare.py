@@ -64,16 +64,24 @@ class Judge:
             self.rejected[rule] += n_accepted < len(tokens)
 
 
+def keys(plan):
+    """Give the keys of the lines of a plan."""
+    target, draft = grid.COMPARED
+    pair = {"target": target, "draft": draft, "k": grid.COMPARED_K}
+    return [
+        pair | {"domain": domain, "tokens": plan.tokens, "prompts": plan.prompts(domain)}
+        for domain in plan.identity_domains
+    ]
+
+
 def measure(folder, lines, plan, report=print):
     """Let both rules judge the drafts along texts that the target continues at temperature 1."""
-    target, draft = grid.COMPARED
     models = Models(folder)
     sampling = Sampling(temperature=1.0)
-    for domain in plan.identity_domains:
-        key = {"target": target, "draft": draft, "k": grid.COMPARED_K, "domain": domain, "tokens": plan.tokens}
-        key |= {"prompts": plan.prompts(domain)}
+    for key in keys(plan):
         if key in lines:
             continue
+        target, draft, domain = key["target"], key["draft"], key["domain"]
         warm = models.target(target)
         sides = models.draft(draft).as_draft(), warm.as_target()
         judge = Judge(*sides, sampling, np.random.default_rng(0))

@@ -55,6 +55,18 @@ def series():
     }
 
 
+def all_shapes():
+    """Give the target and both series by the name of the series and the place in it."""
+    return {("target", 0): TARGET} | {
+        (name, i): shape for name, found in series().items() for i, shape in enumerate(found)
+    }
+
+
+def keys(plan):
+    """Give the one key of a line, the same for all plans."""
+    return [{"shapes": [[*where, *asdict(shape).values()] for where, shape in all_shapes().items()]}]
+
+
 def measure(folder, lines, plan, report=print):
     """Time one token of each model behind CONTEXT tokens; all models are there at once and take turns."""
     import numpy as np
@@ -63,9 +75,8 @@ def measure(folder, lines, plan, report=print):
 
     from specverify.adapters.transformers import Model
 
-    shapes = {("target", 0): TARGET}
-    shapes |= {(name, i): shape for name, found in series().items() for i, shape in enumerate(found)}
-    key = {"shapes": [[*where, *asdict(shape).values()] for where, shape in shapes.items()]}
+    shapes = all_shapes()
+    (key,) = keys(plan)
     if key in lines:
         return
     torch.manual_seed(0)

@@ -26,18 +26,27 @@ TIMES = cost.StepTimes(target=((1, 1.0), (grid.MAX_K + 1, 1.0)), draft_token=0.1
 def measure(folder, lines, plan, report=print, targets=None):
     """Run what is missing in `lines`, one line for each target and domain."""
     models = Models(folder)
-    for target, model_draft in grid.IDENTITY.items():
-        if targets is not None and target not in targets:
+    for key in keys(plan):
+        target, domain = key["target"], key["domain"]
+        if key in lines or (targets is not None and target not in targets):
             continue
+        model_draft = grid.IDENTITY[target]
         models.close_but(target, model_draft)
-        for domain in plan.identity_domains:
-            key = {"target": target, "domain": domain, "tokens": plan.identity_tokens}
-            if key not in lines:
-                cells = compare(models, target, (*grid.FOUND, model_draft), domain, plan.identity_tokens)
-                lines.add(key, cells=cells)
-                same = sum(cell["same"] for cell in cells)
-                report(f"identity: {target}, {domain}: {same} of {len(cells)} texts are the same")
+        cells = compare(models, target, (*grid.FOUND, model_draft), domain, plan.identity_tokens)
+        lines.add(key, cells=cells)
+        report(
+            f"identity: {target}, {domain}: {sum(cell['same'] for cell in cells)} of {len(cells)} texts are the same"
+        )
     models.close_but()
+
+
+def keys(plan):
+    """Give the keys of the lines of a plan."""
+    return [
+        {"target": target, "domain": domain, "tokens": plan.identity_tokens}
+        for target in grid.IDENTITY
+        for domain in plan.identity_domains
+    ]
 
 
 def compare(models, target, drafts, domain, n_tokens):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from specverify import measure
 
-from . import figures, grid, plots, tables
+from . import cells, compare, depth, figures, grid, identity, plots, tables
 from .store import ROOT, Lines, load, save
 
 BEGIN, END = "<!-- study:begin -->", "<!-- study:end -->"
@@ -16,10 +16,12 @@ PACKAGES = {"torch": "torch", "transformers": "transformers", "llama-cpp-python"
 def write(folder, plan_name, root, say=print):
     """Store what `folder` holds lines of, then write tables and plots of all that is stored under `root`."""
     results = root / "benchmarks" / "results" / "study"
-    for name in tables.PARTS:
+    plan = grid.PLANS[plan_name]
+    for name, (keys, make) in MAKERS.items():
         lines = Lines(Path(folder) / f"{name}.jsonl")
-        if any(True for _ in lines):
-            save(name, head(plan_name) | MAKERS[name](lines, grid.PLANS[plan_name]), results)
+        found = [lines[key] for key in keys(plan) if key in lines]
+        if found:
+            save(name, head(plan_name) | make(found, plan), results)
             say(f"report: {name}")
     documents = {name: load(name, results) for name in tables.PARTS}
     benchmarks = root / "BENCHMARKS.md"
@@ -52,32 +54,35 @@ def head(plan_name):
     }
 
 
-def cells(lines, plan):
-    wanted = {tuple(group.key.values()) for group in plan.groups()}
-    mine = [line for line in lines if tuple(line["key"][name] for name in figures.GROUP) in wanted]
+def cells_document(lines, plan):
     return {
-        "cells": [row for line in mine for row in figures.cells_of(line)],
-        "steps": [row for line in mine for row in figures.steps_of(line)],
+        "cells": [row for line in lines for row in figures.cells_of(line)],
+        "steps": [row for line in lines for row in figures.steps_of(line)],
     }
 
 
-def identity(lines, plan):
+def identity_document(lines, plan):
     rows = [
         {name: line["key"][name] for name in ("target", "domain")} | cell for line in lines for cell in line["cells"]
     ]
     return {"tokens": plan.identity_tokens, "cells": rows}
 
 
-def compare(lines, plan):
+def compare_document(lines, plan):
     names = ("rounds", "judgements", "accepted", "rejected")
     return {"rows": [line["key"] | {name: line[name] for name in names} for line in lines]}
 
 
-def depth(lines, plan):
+def depth_document(lines, plan):
     return {"rows": [row for line in lines for row in line["rows"]]}
 
 
-MAKERS = {"cells": cells, "identity": identity, "compare": compare, "depth": depth}
+MAKERS = {
+    "cells": (cells.keys, cells_document),
+    "identity": (identity.keys, identity_document),
+    "compare": (compare.keys, compare_document),
+    "depth": (depth.keys, depth_document),
+}
 
 
 def replaced(text, part):

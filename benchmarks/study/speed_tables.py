@@ -13,7 +13,7 @@ def speed_section(document):
         return ["## Speed", NOTHING]
     found = [
         "## Speed",
-        f"![Speed-up by draft length](<{PLOTS['speed-up']}>)",
+        f"![Speed-up by draft length]({PLOTS['speed-up']})",
         "\n".join(f"- {fact}" for fact in (*adaptive_facts(document), *share_facts(document))),
         "### What a pass over several tokens costs",
         "C(n): a target pass over n tokens, median over all groups. A round of k drafted tokens has a pass over k + 1, "
@@ -151,7 +151,7 @@ def audit_section(document):
         lines.append(line(KINDS[target].words, len(rows), percent(found.within), *errors))
     return [
         "## The cost model beside the clock",
-        f"![Predicted and measured](<{PLOTS['predicted']}>)",
+        f"![Predicted and measured]({PLOTS['predicted']})",
         "Steps were timed on their own before and after each group of runs (`specverify.cost.measure_steps`), "
         "acceptance and proposed lengths are those of the runs, and `specverify.cost.predict` gives the speed. Between "
         f"the two timings a target's single pass changed by a factor of {min(drifts):.2f} to {max(drifts):.2f}.",

@@ -63,11 +63,11 @@ def setting(documents):
 and draft have nearly the same law, so acceptance is high and a draft is cheap only by its format and runtime: what a
 small model trained for it would give is not in these figures. **Texts**: {plan["tokens"]} new tokens each, behind
 [prompts of our own or out of copyright](../benchmarks/study/prompts/README.md). Code, factual, dialogue and prose ask
-for new text, {plan["new_text_prompts"]} prompts each; in the other domains ("copies") most of the answer stands in the
-prompt, {plan["copy_prompts"]} each. **Order**: plain decoding and all drafts and draft lengths of a target and domain
-in turn, in one process, {plan["repeats"]} times, each time beginning at another place.
-**Clock**: from the first pass behind the prompt to the last token; the prompt is in all caches before.
+for new text; in the other domains ("copies") most of the answer stands in the prompt. Of a domain of new text
+{plan["new_text_prompts"]} prompts were used, of one of copies {plan["copy_prompts"]}. **Order**: plain decoding and all
+drafts and draft lengths of a target and domain in turn, in one process, {plan["repeats"]} times, each time beginning at
+another place. **Clock**: from the first pass behind the prompt to the last token; the prompt is in all caches before.
 **auto** is `AdaptiveDraftLength`, told the times of the steps below, **online** one that is told no more than the ratio
-of the models' sizes; both new for each repeat. **Speed-up** is over
-plain decoding of the same target in the same repeat: median [least, largest] over the repeats.""",
+of the models' sizes; both new for each repeat. **Speed-up** is over plain decoding of the same target in the same
+repeat: median [least, largest] over the repeats.""",
     ]

@@ -343,6 +343,26 @@ def test_predictions_add_up_the_steps(rounds, adaptive, tokens, seconds):
     assert steps.predicted(TIMES, rounds, adaptive) == pytest.approx(tokens / seconds, rel=1e-12)
 
 
+def test_a_steady_clock_sees_one_of_two_passes(monkeypatch):
+    """Each pass is done twice from the same state; a pass takes its number of tokens by this clock, a look at it 0."""
+    now = [0.0]
+    monkeypatch.setattr(texts, "CLOCK", lambda: now[0])
+    model = ToyModel()
+    calls = []
+
+    class Slow(ToyTarget):
+        def __call__(self, prefix, proposed):
+            calls.append((model.n_cached, len(proposed)))
+            now[0] += len(prefix) + len(proposed) - model.n_cached
+            return super().__call__(prefix, proposed)
+
+    steady = steps.Steady()
+    step = steady.step(Slow(model))
+    found = cost.measure_steps(lambda prefix, k: ([1] * k, None), step, [1, 2, 3], (1, 3), 2, clock=steady.clock)
+    assert found.target == ((1, 1.0), (2, 2.0), (4, 4.0))
+    assert calls[2:] == [(2, n) for n in (1, 1, 3, 3, *(0, 0, 1, 1, 3, 3) * 2)]
+
+
 def test_steps_before_and_after_are_averaged():
     before = cost.to_json(TIMES)["times"]
     after = cost.to_json(replace(TIMES, target=((1, 3.0), (2, 2.5), (3, 1.75)), draft_fixed=0.75))["times"]

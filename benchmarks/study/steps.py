@@ -14,9 +14,53 @@ from specverify import Sampling, cost, verify_greedy, verify_sampled
 from specverify.steps import Start
 
 from . import grid, texts
+from .models import KINDS
 
 KS = (1, 2, 3, 4, 6, 8)
 REPEATS = 3
+
+
+class Steady:
+    """Two steps, of which every pass is preceded by the same one, and a clock that does not see the first of the two.
+
+    llama.cpp keeps the plan of its last pass and uses it again if the next has as many tokens, as it mostly has in the
+    rounds of a text. Steps of different lengths in turn would never have that.
+    """
+
+    def __init__(self):
+        self._hidden = 0.0
+
+    def clock(self):
+        return texts.CLOCK() - self._hidden
+
+    def step(self, inner):
+        return _SteadyStep(self, inner)
+
+    def hide(self, function, *arguments):
+        before = texts.CLOCK()
+        function(*arguments)
+        self._hidden += texts.CLOCK() - before
+
+
+class _SteadyStep:
+    def __init__(self, steady, inner):
+        self._steady, self._inner = steady, inner
+
+    def begin(self, start):
+        self._inner.begin(start)
+
+    def __call__(self, prefix, other):
+        held = self.n_cached
+        self._steady.hide(self._inner, prefix, other)
+        self._steady.hide(self.truncate, held)
+        return self._inner(prefix, other)
+
+    @property
+    def n_cached(self):
+        return self._inner.n_cached
+
+    def truncate(self, keep):
+        return self._inner.truncate(keep)
 
 
 def measure(models, group, drafts, text):
@@ -27,7 +71,10 @@ def measure(models, group, drafts, text):
     dict of str to StepTimes
         For each draft.
     """
+    steady = Steady()
     target = models.target(group.target).as_target()
+    if KINDS[group.target].keeps_plans:
+        target = steady.step(target)
     sampling = Sampling(temperature=group.temperature) if group.temperature else None
     # Model drafts first: in a real round the draft's weights push the target's out of the cache, and so they do here.
     order = sorted((draft for draft in drafts if draft != "none"), key=lambda draft: draft in grid.FOUND)
@@ -35,14 +82,14 @@ def measure(models, group, drafts, text):
     for draft in order or ["lookup"]:
         start = Start(text, sampling is None, sampling, np.random.default_rng(0))
         step = models.draft_step(draft)
+        if draft in KINDS and KINDS[draft].keeps_plans:
+            step = steady.step(step)
         if draft in grid.FOUND and shared:
             own = cost.measure_steps(step, _no_target, text, KS, 5 * REPEATS, start=start, clock=texts.CLOCK)
             times = replace(shared, draft_token=own.draft_token, draft_fixed=own.draft_fixed, catch_up=None)
         else:
-            rule = verify_with(sampling)
-            times = shared = cost.measure_steps(
-                step, target, text, KS, REPEATS, verify=rule, start=start, clock=texts.CLOCK
-            )
+            settings = {"verify": verify_with(sampling), "start": start, "clock": steady.clock}
+            times = shared = cost.measure_steps(step, target, text, KS, REPEATS, **settings)
         found[draft] = times
     return found
 

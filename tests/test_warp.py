@@ -155,7 +155,17 @@ def test_top_p_of_equal_tokens_keeps_the_first_that_reach_it(isa, size):
     """Sums of ones are exact: token n crosses when n >= top_p * size."""
     for top_p in (1e-9, 0.25, 0.5, 0.75, 1 - 2**-20):
         needed = int(-(-Fraction(top_p) * size // 1))
-        assert survivors(np.zeros(size, F), Sampling(top_p=top_p)) == set(range(max(1, needed)))
+        expected = set(range(max(1, needed)))
+        assert survivors(np.zeros(size, F), Sampling(top_p=top_p)) == expected
+        assert set(np.flatnonzero(reference.weights(np.zeros(size, F), Sampling(top_p=top_p)))) == expected
+
+
+def test_top_p_that_is_reached_exactly_needs_no_more(isa):
+    """Temperature log2(e): weights 1/2, 1, 1/2. The largest, in a bin of its own, is half of them."""
+    half = Sampling(float.fromhex("0x1.71547652b82fep+0"), top_p=0.5)
+    logits = F([-1, 0, -1])
+    assert survivors(logits, half) == {1}
+    assert np.flatnonzero(reference.weights(logits, half)).tolist() == [1]
 
 
 def test_min_p_keeps_the_token_that_is_exactly_at_it(isa):

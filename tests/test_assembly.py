@@ -63,7 +63,7 @@ MOST_OTHERS = 6
 # words and eight operations.
 SIGN_WORDS = {"whole_mass": 12}
 LANES = 16
-# One vector holds two float64 (SSE2, NEON), four (AVX2) or eight (AVX-512): so many additions do the 16 lanes of a step.
+# One vector holds two float64 (SSE2, NEON), four (AVX2) or eight (AVX-512): that many additions do 16 lanes.
 ADDITIONS_PER_STEP = {"zmm": 2, "ymm": 4, "": 8}
 
 

@@ -1,6 +1,6 @@
 """Running estimates of what decides a draft length: rates of acceptance and proposal, times of steps.
 
-Holds no decision (draft_length.py) and no prediction (cost.py).
+Holds no decision (draft_length.py) and no prediction (cost/).
 """
 
 import math

@@ -1,7 +1,7 @@
 """How many tokens to draft in the next round: always the same number, or the one that has paid.
 
 Holds the protocol that the draft/verify loop asks, and what fulfils it. The cost model behind it, for whole texts:
-cost.py; its running estimates: _running.py; the loop: decoder.py.
+cost/; its running estimates: _running.py; the loop: decoder.py.
 """
 
 import math

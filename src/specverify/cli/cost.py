@@ -1,6 +1,6 @@
 """``specverify cost``: what a draft length gains or costs, from the times of single steps.
 
-Parses and prints. The model: specverify/cost.py.
+Parses and prints. The model: specverify/cost/.
 """
 
 import argparse

@@ -89,7 +89,7 @@ def marked(value, best):
 
 
 def cell_table(cells):
-    columns = ("k", "acceptance, tested", "used", "tokens per target pass", "tokens/s", "speed-up")
+    columns = ("k", "tested acceptance", "draft utilisation", "tokens per target pass", "tokens/s", "speed-up")
     lines = header(("domain", "draft"), (*columns, "drafting", "verification", "predicted tokens/s", "error"))
     for row in cells:
         rates = ("" if row[name] is None else f"{row[name]:.2f}" for name in ("tested_acceptance", "draft_utilisation"))

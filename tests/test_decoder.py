@@ -490,5 +490,56 @@ def test_a_draft_length_outside_the_limit_is_refused():
         def choose(self, limit):
             return limit + 1
 
-    with pytest.raises(ValueError, match="k: expected a draft length of 0 to 8, got 9"):
+    with pytest.raises(ValueError, match=r"Eager.choose\(8\): expected 0 to 8, got 9"):
         decode([1], 9, k=Eager())
+
+
+class Scripted:
+    """A draft length that drafts three tokens and fails to learn in one round."""
+
+    def __init__(self, fails_in_round):
+        self.left = fails_in_round
+
+    def begin(self):
+        pass
+
+    def choose(self, limit):
+        return min(3, limit)
+
+    def observe(self, one, requested):
+        self.left -= 1
+        if self.left == 0:
+            raise OSError("it broke")
+
+
+def test_a_round_that_fails_after_its_verdict_was_never_there():
+    """Whatever fails, no token is committed that nobody was given: going on gives the text without a gap."""
+    target = Model(following)
+    rounds = SpeculativeDecoder(agreeing, target, Scripted(fails_in_round=2)).rounds([1], 11)
+    given = list(next(rounds).tokens)
+    with pytest.raises(OSError, match="it broke"):
+        next(rounds)
+    assert target.cache == [1, *given][:-1]
+    given += [token for one in rounds for token in one.tokens]
+    assert given == list(range(2, 13))
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "options"),
+    [
+        (TypeError, "k: expected an integer, got float", {"k": 4.0}),
+        (TypeError, "k: expected an integer, got str", {"k": "4"}),
+        (TypeError, "k: expected an integer, got bool", {"k": True}),
+        (TypeError, "max_new: expected an integer, got float", {"max_new": 2.5}),
+        (TypeError, "mask: expected int32 words, got dtype int64", {"mask": lambda text: np.full(4, -1)}),
+        (ValueError, r"mask: expected shape \[ceil", {"mask": lambda text: np.full((1, 4), -1, np.int32)}),
+        (
+            ValueError,
+            r"mask: expected shape \(4,\), as at the position before, got \(3,\)",
+            {"mask": lambda text: np.full(5 - len(text), -1, np.int32)},
+        ),
+    ],
+)
+def test_wrong_types(error, message, options):
+    with pytest.raises(error, match=message):
+        decode([1], **{"max_new": 9, **options})

@@ -360,7 +360,7 @@ def test_limits_are_kept():
 def test_wrong_arguments_are_refused(wrong, message):
     with pytest.raises(ValueError, match=message):
         AdaptiveDraftLength(**wrong)
-    with pytest.raises(ValueError, match="k: expected a draft length of 0 or more, got -1"):
+    with pytest.raises(ValueError, match="k: expected 0 or more, got -1"):
         FixedDraftLength(-1)
 
 

@@ -5,6 +5,7 @@ here, in one pattern: argument, expected, got, where. Holds no rule of verificat
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from numbers import Integral
 from typing import Any, NoReturn
 
 import numpy as np
@@ -184,6 +185,26 @@ def as_mask(mask: Any, shape: tuple[int, ...]) -> np.ndarray:
     if array.strides[-1] == array.itemsize and array.flags.aligned and array.dtype.isnative:
         return array
     return np.ascontiguousarray(array, np.uint32)
+
+
+def as_mask_words(words: Any, width: int | None = None) -> np.ndarray:
+    """Give what a grammar answers, the bitmask of one position, as int32; of `width` words, once that is known."""
+    array = _as_array(words, "mask")
+    if array.dtype not in (np.int32, np.uint32):
+        raise TypeError(f"mask: expected int32 words, got dtype {array.dtype}")
+    if array.ndim != 1 or (width is not None and len(array) != width):
+        expected = "[ceil(V / 32)]" if width is None else f"({width},), as at the position before"
+        raise ValueError(f"mask: expected shape {expected}, got {array.shape}")
+    return array.view(np.int32)
+
+
+def as_count(value: Any, name: str) -> int:
+    """Give a number of tokens as an int."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name}: expected an integer, got {type(value).__name__}")
+    if value < 0:
+        raise ValueError(f"{name}: expected 0 or more, got {value}")
+    return int(value)
 
 
 def as_bias(bias: Any, size: int, vocab: int) -> np.ndarray:

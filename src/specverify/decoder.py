@@ -112,23 +112,23 @@ class SpeculativeDecoder:
         stop: Iterable[Sequence[int]] = (),
         mask: MaskStep | None = None,
     ) -> None:
-        length = FixedDraftLength(int(k)) if isinstance(k, int | np.integer) else k
-        self.length: DraftLength = length if draft_step is not None else FixedDraftLength(0)
+        length: Any = k if hasattr(k, "choose") else FixedDraftLength(_inputs.as_count(k, "k"))
+        self._length: DraftLength = length if draft_step is not None else FixedDraftLength(0)
         if greedy and sampling is not None and sampling.temperature > 0:
             raise ValueError(f"greedy: expected False or None with {sampling}, got True")
-        self.greedy = sampling is None if greedy is None else greedy
+        self._greedy = sampling is None if greedy is None else greedy
         if rule not in _RULES:
             raise ValueError(f"rule: expected one of {', '.join(_RULES)}, got {rule!r}")
-        if mask is not None and not self.greedy and sampling is None:
+        if mask is not None and not self._greedy and sampling is None:
             raise ValueError("mask: expected greedy decoding or sampling=..., since it applies to logits")
         for step, name in ((draft_step, "draft_step"), (target_step, "target_step")):
             if hasattr(step, "n_cached") != hasattr(step, "truncate"):
                 raise TypeError(f"{name}: expected both n_cached and truncate of a model with a cache, got one")
-        self.draft_step = draft_step
-        self.target_step = target_step
-        self.sampling = sampling
-        self.rule = rule
-        self.mask = mask
+        self._draft_step = draft_step
+        self._target_step = target_step
+        self._sampling = sampling
+        self._rule = _RULES[rule]
+        self._mask = mask
         self._normalized = normalized
         self._rng = rng
         self._ending = Ending(end_tokens, stop)
@@ -183,18 +183,17 @@ class _Run:
 
     def __init__(self, decoder: SpeculativeDecoder, prompt_ids: Sequence[int], max_new: int) -> None:
         prompt = _inputs.as_prompt(prompt_ids)
-        if max_new < 0:
-            raise ValueError(f"max_new: expected 0 or more, got {max_new}")
+        max_new = _inputs.as_count(max_new, "max_new")
         self._decoder = decoder
         self._text = prompt
         self._start = len(prompt)
         self._end = len(prompt) + max_new
         self._done = max_new == 0
         draft_stream, self._accepting, self._redrawing = np.random.default_rng(decoder._rng).spawn(3)
-        self._cached = [step for step in (decoder.draft_step, decoder.target_step) if hasattr(step, "n_cached")]
-        decoder.length.begin()
-        start = Start(prompt, decoder.greedy, decoder.sampling, draft_stream, decoder.mask)
-        steps: tuple[Any, ...] = (decoder.draft_step, decoder.target_step)
+        self._cached = [step for step in (decoder._draft_step, decoder._target_step) if hasattr(step, "n_cached")]
+        decoder._length.begin()
+        start = Start(prompt, decoder._greedy, decoder._sampling, draft_stream, decoder._mask)
+        steps: tuple[Any, ...] = (decoder._draft_step, decoder._target_step)
         for step in steps:
             if hasattr(step, "begin"):
                 step.begin(start)
@@ -211,10 +210,18 @@ class _Run:
             return None
         if self._decoder._run is not self:
             raise RuntimeError("this text cannot go on: its decoder has begun another one")
+        before = len(self._text)
         try:
             return self._play()
-        except BaseException:
-            self._settle()
+        except BaseException as error:
+            # Of a round that nobody was given nothing may stay, whatever failed in it.
+            del self._text[before:]
+            self._done = False
+            try:
+                self._settle()
+            except Exception as also:
+                self._done = True
+                error.add_note(f"and the text cannot go on: {also}")
             raise
 
     def retract(self, n_tokens: int) -> None:
@@ -227,15 +234,16 @@ class _Run:
     def _play(self) -> Round:
         text, decoder = self._text, self._decoder
         remaining = self._end - len(text)
-        asked = decoder.length.choose(remaining - 1)
+        asked = decoder._length.choose(remaining - 1)
         if not 0 <= asked < remaining:
-            raise ValueError(f"k: expected a draft length of 0 to {remaining - 1}, got {asked}")
+            name = type(decoder._length).__name__
+            raise ValueError(f"{name}.choose({remaining - 1}): expected 0 to {remaining - 1}, got {asked}")
 
         started = time.perf_counter()
         tokens, rows = self._draft(asked) if asked else (_NO_TOKENS, None)
         drafted = time.perf_counter()
         proposed = tokens.tolist()
-        target_rows = decoder.target_step(text, proposed)
+        target_rows = decoder._target_step(text, proposed)
         scored = time.perf_counter()
         n_accepted, next_token = self._verify(target_rows, rows, tokens, proposed)
         verified = time.perf_counter()
@@ -254,12 +262,12 @@ class _Run:
         text += one.tokens
         self._done = reason is not None
         self._settle()
-        decoder.length.observe(one, asked)
+        decoder._length.observe(one, asked)
         return one
 
     def _draft(self, asked: int) -> tuple[np.ndarray, Any]:
-        assert self._decoder.draft_step is not None
-        tokens, rows = self._decoder.draft_step(self._text, asked)
+        assert self._decoder._draft_step is not None
+        tokens, rows = self._decoder._draft_step(self._text, asked)
         tokens = _inputs.as_tokens(tokens)
         if len(tokens) > asked:
             raise ValueError(f"draft_step: expected at most {asked} tokens, got {len(tokens)}")
@@ -273,32 +281,31 @@ class _Run:
                 f"them, got {len(target_rows)}"
             )
         options: dict[str, Any] = {}
-        if decoder.mask is not None:
-            options["mask"] = self._mask_rows(decoder.mask, proposed)
-        if decoder.greedy:
+        if decoder._mask is not None:
+            options["mask"] = self._mask_rows(decoder._mask, proposed)
+        if decoder._greedy:
             greedily: Verdict = verify_greedy(target_rows, tokens, **options)
             return greedily
         uniforms = np.empty(len(tokens) + 1)
         self._accepting.random(out=uniforms[:-1])
         uniforms[-1] = self._redrawing.random()
-        if decoder.sampling is not None:
-            options["sampling"] = decoder.sampling
-        rule = _RULES[decoder.rule]
+        if decoder._sampling is not None:
+            options["sampling"] = decoder._sampling
         if not len(tokens):
             rows = None  # whatever a draft that proposes nothing gives
-        return rule(target_rows, rows, tokens, uniforms, normalized=decoder._normalized, **options)
+        return decoder._rule(target_rows, rows, tokens, uniforms, normalized=decoder._normalized, **options)
 
     def _mask_rows(self, mask: MaskStep, proposed: list[int]) -> np.ndarray:
         """Give the bitmask of each position; behind a token that is not allowed no grammar says anything: all."""
         path = list(self._text)
-        words = np.asarray(mask(path))
-        rows = np.full((len(proposed) + 1, *words.shape), -1, np.int32)
+        words = _inputs.as_mask_words(mask(path))
+        rows = np.full((len(proposed) + 1, len(words)), -1, np.int32)
         for i, token in enumerate(proposed):
             rows[i] = words
             if not (0 <= token < 32 * len(words) and words[token // 32] >> (token % 32) & 1):
                 return rows
             path.append(token)
-            words = np.asarray(mask(path))
+            words = _inputs.as_mask_words(mask(path), len(words))
         rows[-1] = words
         return rows
 

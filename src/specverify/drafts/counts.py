@@ -1,7 +1,7 @@
 """Counts of what followed which words, and the law that they give the next token.
 
 Holds the counts of one text, and the interpolation of several texts' counts into one row of few entries. Holds no
-random numbers and nothing of how a text is followed (adaptive.py). The demo's models (ngram.py) are interpolated
+random numbers and nothing of how a text is followed (ngram.py). The demo's models (ngram.py) are interpolated
 likewise, but of bytes, with dense rows, and counted once for all.
 """
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from .._lookup import SuffixIndex
 from ..steps import Start
-from ._text import as_count, as_ids, check_k, continues, fail, tokens_of
+from ._following import as_count, as_ids, check_k, continues, fail, tokens_of
 
 #: Tokens of a match that are compared in the text itself before its continuation is proposed; min_n, if that is more.
 _COMPARED = 32
@@ -42,8 +42,8 @@ class PromptLookup:
     Proposals are found, not drawn: verify them with ``draft=None``.
 
     The text is kept in a suffix automaton that grows with it, along with the place of the longest suffix that occurs
-    earlier, so a call takes time in the number of tokens that are new, whatever they are, and in `k`: not in the length
-    of the text, nor in `max_n`. It takes 40 to 100 bytes a token.
+    earlier, so a call takes amortised time in the number of tokens that are new, whatever they are, and in `k`: not in
+    the length of the text, nor in `max_n`. At every doubling of the text one call also moves the table of transitions.
 
     A call whose text does not go on from that of the last call is answered all the same: the text is indexed anew if it
     is shorter, or differs in the first of the tokens that were indexed or in one of those 1, 2, 4, 8, ... from their

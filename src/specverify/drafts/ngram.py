@@ -12,7 +12,7 @@ import numpy as np
 
 from ..rows import SparseRows
 from ..steps import Start
-from ._text import as_count, as_ids, check_k, continues, tokens_of
+from ._following import as_count, as_ids, check_k, continues, tokens_of
 from .counts import ContextCounts, Followers, interpolated
 
 

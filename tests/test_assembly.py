@@ -38,6 +38,8 @@ SHIFT = r"p(sll|sra)[dw]|punpck[lh]wd|[us]?sh(l|r|ll)2?"  # a zero beside 16 bit
 AND = r"p?and(ps|d|n|nps)?|pblendvb|blendvps|p?blendm(d|ps)|bsl|bit|bif"  # or a selection
 EXCLUSIVE_OR = r"pxor|xorps|pternlogd|eor"
 
+UNROLLED = EQUALITY  # holds() always has the same trip count, of which AVX-512 leaves no loop at all
+
 EXPECTED = {
     "whole_mass": [ADD, CONVERT],
     "piece_mass": [ADD, CONVERT],
@@ -98,7 +100,11 @@ def why_not_vectorised(
     body: list[disassembly.Instruction], expected: list[str], most_others: int = MOST_OTHERS
 ) -> str | None:
     """None if one innermost loop does everything that is expected on vectors, else what is missing."""
-    loops = disassembly.innermost_loops(body) or [body]  # a literal trip count may leave no loop at all
+    loops = disassembly.innermost_loops(body)
+    if not loops and UNROLLED in expected:
+        loops = [body]
+    if not loops:
+        return "it has no loop"
     reasons = []
     for loop in loops:
         packed, others = disassembly.names(loop, packed=True), disassembly.names(loop, packed=False)
@@ -214,7 +220,7 @@ def test_the_reader_tells_vectors_from_scalars():
     aarch64 = disassembly.functions(AARCH64)[NAME]
     assert disassembly.names(disassembly.innermost_loops(aarch64)[0], packed=False) == {"cmp": 1, "b.ne": 1}
     assert why_not_vectorised(aarch64, [ADD, CONVERT]) == "2 vector additions for 16 lanes"
-    assert why_not_vectorised(aarch64[-1:], [ADD]) == "no addpd|fadd on vectors"
+    assert why_not_vectorised(aarch64[-1:], [ADD]) == "it has no loop"
 
 
 def test_the_reader_knows_vector_instructions_that_look_scalar():

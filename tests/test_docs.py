@@ -58,12 +58,28 @@ def test_readme_has_something_to_run() -> None:
 
 
 @pytest.mark.parametrize(
-    "document", ["README.md", "DESIGN.md", "CONTRIBUTING.md", "BENCHMARKS.md", "CHANGELOG.md", "docs/figures.md"]
+    "document",
+    [
+        "README.md",
+        "DESIGN.md",
+        "CONTRIBUTING.md",
+        "BENCHMARKS.md",
+        "CHANGELOG.md",
+        *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")),
+    ],
 )
 def test_links_lead_somewhere(document: str) -> None:
     text = (ROOT / document).read_text(encoding="utf-8")
-    for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text):
-        assert (ROOT / document).parent.joinpath(link).exists(), link
+    for link, anchor in re.findall(r"\]\(([^)#:\s]*)(?:#([^)\s]*))?\)", text):
+        path = (ROOT / document).parent / link if link else ROOT / document
+        assert path.exists(), link
+        assert not anchor or anchor in anchors(path), f"{link}#{anchor}"
+
+
+def anchors(path: Path) -> set[str]:
+    """The names that GitHub gives to the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_the_readme_promises_the_wheels_that_are_built() -> None:

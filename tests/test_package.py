@@ -110,7 +110,7 @@ def test_docstrings_of_operations_are_complete(name):
         assert error in found["Raises"]
 
 
-MODULES = ["specverify", *(f"specverify.{module.name}" for module in pkgutil.iter_modules([str(PACKAGE)]))]
+MODULES = ["specverify", *(module.name for module in pkgutil.walk_packages([str(PACKAGE)], "specverify."))]
 PURE = [name for name in MODULES if not name.startswith("specverify._k") and name != "specverify.__main__"]
 
 

@@ -54,7 +54,9 @@ typedef struct sv_kernels {
     void (*weigh)(const float *logits, ptrdiff_t n, float top, float scale, float *weights);
     /* Weights to 0 where the logit is below `bound` or the weight below `least`. */
     void (*keep)(const float *logits, float *weights, ptrdiff_t n, float bound, float least);
-    /* Largest key of every `group` entries (keys order like floats: see sv_key). */
+    /* Largest key of every `group` entries (keys order like floats, zeros are equal: see sv_key); `unsigned_top` is
+       raised to the largest uint32 pattern: above that of -infinity there is a NaN with its sign set; one without has a
+       key above that of infinity. */
     void (*group_tops)(const float *logits, ptrdiff_t n, ptrdiff_t group, int32_t *keys, uint32_t *unsigned_top);
 } sv_kernels;
 

@@ -158,7 +158,7 @@ def test_a_cache_that_does_not_shrink_is_an_error_at_once():
     for stuck in (Model(following, stuck_from_call=2), Model(following, stuck_from_call=1)):
         decoder = SpeculativeDecoder(disagreeing, stuck, 2)
         with pytest.raises(
-            RuntimeError, match=r"Model\.truncate\(\d\): expected to remove 2 of \d cached tokens, got 0"
+            RuntimeError, match=r"Model\.truncate\(\d\): expected to keep \d of \d cached.* remove 2, got 0"
         ):
             decoder.generate([1, 2], 9)
         assert stuck.calls == stuck.stuck_from_call
@@ -400,6 +400,15 @@ def alternating(text):
     return words_of(range(1 - text[-1] % 2, 64, 2))
 
 
+def test_a_mask_may_be_of_booleans():
+    def unpacked(text):
+        return np.unpackbits(alternating(text).view(np.uint8), bitorder="little").astype(bool)
+
+    options = {"sampling": Sampling(), "rng": 3}
+    certain = {"draft": lambda prefix, k: (range(1, k + 1), None), "target": random_target, "k": 3, **options}
+    assert decode([2], 20, mask=alternating, **certain)[0] == decode([2], 20, mask=unpacked, **certain)[0]
+
+
 @pytest.mark.parametrize("options", [{}, {"sampling": Sampling(temperature=1.2), "rng": 2}])
 def test_a_grammar_holds_in_every_position(options):
     for draft in (LogitDraft(), lambda prefix, k: (range(1, k + 1), None)):
@@ -527,11 +536,25 @@ def test_a_round_that_fails_after_its_verdict_was_never_there():
 @pytest.mark.parametrize(
     ("error", "message", "options"),
     [
+        (TypeError, "target_step: expected a function .* got the class Model", {"target": Model}),
+        (TypeError, "draft_step: expected a function .* got int", {"draft": 3}),
+        (TypeError, r"draft_step: expected a tuple \(tokens, rows\), got list", {"draft": lambda prefix, k: [1, 2]}),
+        (TypeError, "k: expected an integer or a draft length, got the class Scripted", {"k": Scripted}),
+        (TypeError, r"sampling: expected Sampling\(...\) or None, got dict", {"sampling": {"temperature": 1}}),
+        (TypeError, r"end_tokens\[1\]: expected a token id, got str", {"end_tokens": [1, "b"]}),
+        (TypeError, "end_tokens: expected token ids, got float", {"end_tokens": 2.0}),
+        (TypeError, r"stop\[0\]: expected a sequence of token ids, got the number 5", {"stop": [5, 6]}),
+        (TypeError, "stop: expected sequences of token ids, got str", {"stop": "END"}),
+        (ValueError, r"prompt_ids: expected the tokens of one text, shape \[n\], got str", {"prompt": "hello"}),
         (TypeError, "k: expected an integer, got float", {"k": 4.0}),
         (TypeError, "k: expected an integer, got str", {"k": "4"}),
         (TypeError, "k: expected an integer, got bool", {"k": True}),
         (TypeError, "max_new: expected an integer, got float", {"max_new": 2.5}),
-        (TypeError, "mask: expected int32 words, got dtype int64", {"mask": lambda text: np.full(4, -1)}),
+        (
+            TypeError,
+            "mask: expected int32 words of 32 tokens each, or bool.*got dtype int64",
+            {"mask": lambda text: np.full(4, -1)},
+        ),
         (ValueError, r"mask: expected shape \[ceil", {"mask": lambda text: np.full((1, 4), -1, np.int32)}),
         (
             ValueError,
@@ -542,4 +565,28 @@ def test_a_round_that_fails_after_its_verdict_was_never_there():
 )
 def test_wrong_types(error, message, options):
     with pytest.raises(error, match=message):
-        decode([1], **{"max_new": 9, **options})
+        decode(**{"prompt": [1], "max_new": 9, **options})
+
+
+def test_one_end_token_may_stand_alone_and_none_is_none():
+    assert decode([1], 9, end_tokens=5)[1].finish_reason == "end"
+    assert decode([1], 9, end_tokens=None)[1].finish_reason == "length"
+
+
+def test_truncate_need_not_count():
+    class Silent(Model):
+        def truncate(self, keep):
+            super().truncate(keep)
+
+    target = Silent(following)
+    assert decode([1, 2], 4, disagreeing, target, 3)[0] == [3, 4, 5, 6]
+
+
+def test_a_roll_back_that_fails_behind_another_failure_is_said_and_ends_the_text():
+    target = Model(following, fails_in_call=2, stuck_from_call=2)
+    rounds = SpeculativeDecoder(agreeing, target, 4).rounds([1], 20)
+    next(rounds)
+    with pytest.raises(OSError, match="the target broke") as failed:
+        next(rounds)
+    assert "and the text cannot go on: Model.truncate(5)" in failed.value.__notes__[0]
+    assert list(rounds) == []

@@ -4,7 +4,8 @@ Holds the slow side of the gate: what ``_core`` cannot use in place is converted
 here, in one pattern: argument, expected, got, where. Holds no rule of verification.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import Any, NoReturn
 
@@ -49,7 +50,7 @@ def _depth(rows: Any) -> int:
 
 def as_plain_array(value: np.ndarray) -> np.ndarray:
     """Let subclasses pass that only look different; a mask means that entries do not count, which we cannot honour."""
-    if isinstance(value, np.ma.MaskedArray):
+    if _is_masked(value):
         raise TypeError("expected numbers without a NumPy mask, got a masked array")
     return value
 
@@ -190,8 +191,10 @@ def as_mask(mask: Any, shape: tuple[int, ...]) -> np.ndarray:
 def as_mask_words(words: Any, width: int | None = None) -> np.ndarray:
     """Give what a grammar answers, the bitmask of one position, as int32; of `width` words, once that is known."""
     array = _as_array(words, "mask")
+    if array.dtype == bool and array.ndim == 1:
+        array = np.packbits(np.pad(array, (0, -len(array) % 32)), bitorder="little").view(np.int32)
     if array.dtype not in (np.int32, np.uint32):
-        raise TypeError(f"mask: expected int32 words, got dtype {array.dtype}")
+        raise TypeError(f"mask: expected int32 words of 32 tokens each, or bool [V], got dtype {array.dtype}")
     if array.ndim != 1 or (width is not None and len(array) != width):
         expected = "[ceil(V / 32)]" if width is None else f"({width},), as at the position before"
         raise ValueError(f"mask: expected shape {expected}, got {array.shape}")
@@ -290,12 +293,40 @@ def as_tokens(tokens: Any) -> np.ndarray:
 def as_prompt(prompt_ids: Any) -> list[int]:
     """Give a list of Python ints of its own."""
     array = _as_array(prompt_ids, "prompt_ids")
-    if array.ndim != 1 or not array.size:
-        raise ValueError(f"prompt_ids: expected at least one token, shape [n], got shape {array.shape}")
+    if array.ndim != 1:
+        what = "str" if isinstance(prompt_ids, str) else f"shape {array.shape}"
+        raise ValueError(f"prompt_ids: expected the tokens of one text, shape [n], got {what}")
+    if not array.size:
+        raise ValueError("prompt_ids: expected at least one token, got none")
     if array.dtype.kind not in "iu":
         raise TypeError(f"prompt_ids: expected integers, got dtype {array.dtype}")
     tokens: list[int] = array.tolist()
     return tokens
+
+
+def as_ids(tokens: Any, name: str) -> list[int]:
+    """Give token ids as a list of Python ints; one id may stand alone, and None is none."""
+    if tokens is None:
+        return []
+    given = [tokens] if isinstance(tokens, Integral) else tokens
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise TypeError(f"{name}: expected token ids, got {type(tokens).__name__}")
+    ids = list(given)
+    for i, token in enumerate(ids):
+        if isinstance(token, bool) or not isinstance(token, Integral):
+            raise TypeError(f"{name}[{i}]: expected a token id, got {type(token).__name__}")
+    return [int(token) for token in ids]
+
+
+def check_step(step: Any, name: str) -> None:
+    """Refuse what cannot be a step of the loop, or is half of one with a cache."""
+    if isinstance(step, type) or not callable(step):
+        got = f"the class {step.__name__}" if isinstance(step, type) else type(step).__name__
+        raise TypeError(f"{name}: expected a function or an object that can be called, got {got}")
+    if hasattr(step, "n_cached") != hasattr(step, "truncate"):
+        raise TypeError(f"{name}: expected both n_cached and truncate of a model with a cache, got one")
+    if hasattr(step, "n_cached") and not isinstance(step.n_cached, Integral):
+        raise TypeError(f"{name}.n_cached: expected a property that is a number, got {type(step.n_cached).__name__}")
 
 
 def _as_int64(array: np.ndarray, tokens: Any) -> np.ndarray:
@@ -330,7 +361,7 @@ def contiguous(vector: np.ndarray, dtype: str) -> np.ndarray:
 
 def _as_array(value: Any, name: str, widen: bool = True) -> np.ndarray:
     """View a value as an array: NumPy and its protocols, buffers, torch and other DLPack tensors, sequences."""
-    if isinstance(value, np.ma.MaskedArray):
+    if _is_masked(value):
         raise TypeError(f"{name}: expected numbers without a NumPy mask, got a masked array")
     if isinstance(value, np.ndarray):
         array = value
@@ -351,6 +382,12 @@ def _as_array(value: Any, name: str, widen: bool = True) -> np.ndarray:
     if array.dtype.kind == "V" and array.dtype.name == "bfloat16":  # ml_dtypes
         return _from_bfloat16(array.view(np.uint16), widen)
     return array
+
+
+def _is_masked(value: Any) -> bool:
+    """Without importing numpy.ma, which takes as long as thousands of rounds: what it made exists only where it is."""
+    masked = sys.modules.get("numpy.ma")
+    return masked is not None and isinstance(value, masked.MaskedArray)
 
 
 def _is_bfloat16(value: Any) -> bool:

@@ -52,18 +52,20 @@ class SpeculativeDecoder:
     rng : int, SeedSequence, Generator or None
         What ``numpy.random.default_rng`` takes. Draft, acceptance and redraw use streams of their own, spawned from it
         when a text begins. An integer gives the same text in every call; a Generator goes on.
-    end_tokens : iterable of int
+    end_tokens : iterable of int, int or None
         Each ends the text and is its last token.
     stop : iterable of sequences of int
         Each ends the text when the new tokens end with it, and stays in it.
     mask : callable, optional
-        A grammar: ``mask(text) -> int32 [ceil(V / 32)]``, the bitmask of tokens that may follow a text. Asked along the
-        drafted tokens up to the first that is not allowed. Needs `sampling` or greedy decoding.
+        A grammar: ``mask(text)`` gives the tokens that may follow a text, as packed words, int32 [ceil(V / 32)], lowest
+        bit first, or as bool [V]. Asked along the drafted tokens up to the first that is not allowed. Needs `sampling`
+        or greedy decoding.
 
     Raises
     ------
     TypeError
-        A step has only one of ``n_cached`` and ``truncate``.
+        A step cannot be called, or has only one of ``n_cached`` and ``truncate``; `k`, `sampling`, `end_tokens` or
+        `stop` are of another type.
     ValueError
         `k` is negative; `greedy` contradicts `sampling`; `rule` is unknown; `mask` for
         probabilities; a stop sequence is empty.
@@ -75,8 +77,8 @@ class SpeculativeDecoder:
 
     A step with ``n_cached`` and ``truncate`` (:class:`specverify.steps.Cached`) is brought back to the text without its
     last token after each round, and also when a step raises or the iterator is closed. A cache that does not shrink as
-    told raises `RuntimeError` at once. When a text begins, a step with a method ``begin`` is given a
-    :class:`specverify.steps.Start`; a cached one without it is emptied.
+    told, or says that it did not, raises `RuntimeError` at once. When a text begins, a step with a method ``begin`` is
+    given a :class:`specverify.steps.Start`; a cached one without it is emptied.
 
     For given models, options and seed the text is the same on every machine and variant of the loops, if the models
     give the same rows. That does not hold for a draft length that looks at the clock: then only the law is the same.
@@ -108,10 +110,14 @@ class SpeculativeDecoder:
         rule: Literal["token", "block"] = "token",
         normalized: bool = False,
         rng: Any = None,
-        end_tokens: Iterable[int] = (),
+        end_tokens: Iterable[int] | int | None = (),
         stop: Iterable[Sequence[int]] = (),
         mask: MaskStep | None = None,
     ) -> None:
+        if isinstance(k, type):
+            raise TypeError(f"k: expected an integer or a draft length, got the class {k.__name__}")
+        if not (sampling is None or isinstance(sampling, Sampling)):
+            raise TypeError(f"sampling: expected Sampling(...) or None, got {type(sampling).__name__}")
         length: Any = k if hasattr(k, "choose") else FixedDraftLength(_inputs.as_count(k, "k"))
         self._length: DraftLength = length if draft_step is not None else FixedDraftLength(0)
         if greedy and sampling is not None and sampling.temperature > 0:
@@ -121,14 +127,14 @@ class SpeculativeDecoder:
             raise ValueError(f"rule: expected one of {', '.join(_RULES)}, got {rule!r}")
         if mask is not None and not self._greedy and sampling is None:
             raise ValueError("mask: expected greedy decoding or sampling=..., since it applies to logits")
-        for step, name in ((draft_step, "draft_step"), (target_step, "target_step")):
-            if hasattr(step, "n_cached") != hasattr(step, "truncate"):
-                raise TypeError(f"{name}: expected both n_cached and truncate of a model with a cache, got one")
+        if draft_step is not None:
+            _inputs.check_step(draft_step, "draft_step")
+        _inputs.check_step(target_step, "target_step")
         self._draft_step = draft_step
         self._target_step = target_step
         self._sampling = sampling
         self._rule = _RULES[rule]
-        self._mask = mask
+        self._mask = None if mask is None else _packed(mask)
         self._normalized = normalized
         self._rng = rng
         self._ending = Ending(end_tokens, stop)
@@ -267,8 +273,10 @@ class _Run:
 
     def _draft(self, asked: int) -> tuple[np.ndarray, Any]:
         assert self._decoder._draft_step is not None
-        tokens, rows = self._decoder._draft_step(self._text, asked)
-        tokens = _inputs.as_tokens(tokens)
+        drafted = self._decoder._draft_step(self._text, asked)
+        if not isinstance(drafted, tuple) or len(drafted) != 2:
+            raise TypeError(f"draft_step: expected a tuple (tokens, rows), got {type(drafted).__name__}")
+        tokens, rows = _inputs.as_tokens(drafted[0]), drafted[1]
         if len(tokens) > asked:
             raise ValueError(f"draft_step: expected at most {asked} tokens, got {len(tokens)}")
         return tokens, rows
@@ -298,7 +306,7 @@ class _Run:
     def _mask_rows(self, mask: MaskStep, proposed: list[int]) -> np.ndarray:
         """Give the bitmask of each position; behind a token that is not allowed no grammar says anything: all."""
         path = list(self._text)
-        words = _inputs.as_mask_words(mask(path))
+        words = mask(path)
         rows = np.full((len(proposed) + 1, len(words)), -1, np.int32)
         for i, token in enumerate(proposed):
             rows[i] = words
@@ -322,6 +330,10 @@ class _Run:
             raise failures[0]
 
 
+def _packed(mask: MaskStep) -> MaskStep:
+    return lambda text: _inputs.as_mask_words(mask(text))
+
+
 def _stream(run: _Run) -> Iterator[int]:
     while (one := run.next_round()) is not None:
         for given, token in enumerate(one.tokens, 1):
@@ -339,8 +351,9 @@ def _cut(step: Any, keep: int) -> None:
         return
     removed = step.truncate(keep)
     left = step.n_cached
-    if removed != held - keep or left != keep:
+    if left != keep or removed not in (None, held - keep):
+        said = "" if removed is None else f"{removed} removed and "
         raise RuntimeError(
-            f"{type(step).__name__}.truncate({keep}): expected to remove {held - keep} of {held} cached tokens, "
-            f"got {removed} removed and {left} left: this cache cannot be rolled back, decode with k=0"
+            f"{type(step).__name__}.truncate({keep}): expected to keep {keep} of {held} cached tokens and remove "
+            f"{held - keep}, got {said}{left} left: a cache that cannot be rolled back needs k=0"
         )

@@ -57,14 +57,53 @@ class TargetStep(Protocol):
 
 @runtime_checkable
 class Cached(Protocol):
-    """A step whose model remembers tokens, so that only new ones have to be fed."""
+    """A step whose model remembers tokens, so that only new ones have to be fed.
+
+    Examples
+    --------
+    A target that says the next number, and reads every token once:
+
+    >>> import numpy as np, specverify
+    >>> class Counting:
+    ...     def __init__(self):
+    ...         self.cache, self.read = [], 0
+    ...
+    ...     @property
+    ...     def n_cached(self):
+    ...         return len(self.cache)
+    ...
+    ...     def truncate(self, keep):
+    ...         del self.cache[keep:]
+    ...
+    ...     def __call__(self, prefix, proposed):
+    ...         new = [*prefix, *proposed][len(self.cache) :]  # at least one: the last token of the text
+    ...         self.cache += new
+    ...         self.read += len(new)
+    ...         return np.eye(50)[[token + 1 for token in new[-len(proposed) - 1 :]]]
+    >>> target = Counting()
+    >>> specverify.SpeculativeDecoder(lambda prefix, k: ([7] * k, None), target, k=2).generate([3], 4).tokens
+    [4, 5, 6, 7]
+    >>> target.cache, target.read
+    ([3, 4, 5, 6], 9)
+    """
 
     @property
     def n_cached(self) -> int:
         """How many tokens the cache holds, from the beginning of the text."""
 
-    def truncate(self, keep: int, /) -> int:
-        """Forget all but the first `keep` tokens, fewer than are cached; give how many were removed."""
+    def truncate(self, keep: int, /) -> int | None:
+        """Forget all but the first `keep` tokens, fewer than are cached.
+
+        Parameters
+        ----------
+        keep : int
+            How many tokens stay: ``del cache[keep:]``.
+
+        Returns
+        -------
+        int or None
+            How many were removed, if that is known; `n_cached` is looked at afterwards in any case.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,9 @@
 """Where a text ends inside a block of tokens: end tokens, stop sequences, the limit. Holds no loop, no model."""
 
 from collections.abc import Iterable, Sequence
+from numbers import Integral
 
+from . import _inputs
 from .generation import FinishReason
 
 
@@ -10,22 +12,28 @@ class Ending:
 
     Parameters
     ----------
-    end_tokens : iterable of int
+    end_tokens : iterable of int, int or None
         Each ends the text by itself and is its last token.
     stop : iterable of sequences of int
         Each ends the text as soon as the new tokens end with it; it stays in the text. The prompt has no part in it.
 
     Raises
     ------
+    TypeError
+        Something is no token id.
     ValueError
         A stop sequence is empty.
     """
 
-    def __init__(self, end_tokens: Iterable[int] = (), stop: Iterable[Sequence[int]] = ()) -> None:
-        self._end_tokens = frozenset(map(int, end_tokens))
+    def __init__(self, end_tokens: Iterable[int] | int | None = (), stop: Iterable[Sequence[int]] = ()) -> None:
+        self._end_tokens = frozenset(_inputs.as_ids(end_tokens, "end_tokens"))
         self._by_last: dict[int, list[list[int]]] = {}
+        if isinstance(stop, str):
+            raise TypeError("stop: expected sequences of token ids, got str")
         for number, sequence in enumerate(stop):
-            tokens = [int(token) for token in sequence]
+            if isinstance(sequence, Integral):
+                raise TypeError(f"stop[{number}]: expected a sequence of token ids, got the number {sequence}")
+            tokens = _inputs.as_ids(sequence, f"stop[{number}]")
             if not tokens:
                 raise ValueError(f"stop[{number}]: expected at least one token, got none")
             self._by_last.setdefault(tokens[-1], []).append(tokens)

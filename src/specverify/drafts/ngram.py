@@ -138,7 +138,7 @@ class NGramDraft:
         check_k(k)
         if self._start is None:
             raise RuntimeError(
-                "NGramDraft: expected begin(start) before the first draft, since it gives the random stream"
+                "NGramDraft: expected begin(start) before the first draft, a specverify.steps.Start with a stream"
             )
         self._follow(prefix)
         context = self._tail(tuple(self._text[-self.order :]))

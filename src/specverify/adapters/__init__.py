@@ -7,8 +7,9 @@ no loop (decoder.py), and no framework: importing this package imports neither.
 from pathlib import Path
 from typing import Literal
 
-from ._cached import CachedModel, DraftModel, TargetModel
-from ._text import TextStream
+from ._cached import CachedModel
+from ._steps import DraftModel, TargetModel
+from ._stream import TextStream
 from ._vocabulary import check_same_vocabulary
 
 __all__ = [
@@ -36,7 +37,7 @@ def load(
         The file or folder. A folder that holds a single GGUF file is loaded by transformers all the same, its weights
         brought back to `dtype`.
     n_ctx : int
-        Most tokens of a text, prompt included.
+        Most tokens of a text, prompt included; cut to the length that the model was made for.
     n_threads : int, optional
         Threads of a pass; by default all CPUs that this process may use. In torch the number holds for the process.
     dtype : {"float32", "bfloat16"}

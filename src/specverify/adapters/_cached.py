@@ -1,4 +1,4 @@
-"""A model with a cache of keys and values, as the two steps of the loop. Its subclasses say how a runtime is fed.
+"""A model with a cache of keys and values. Its subclasses say how a runtime is fed, _steps.py how the loop calls it.
 
 Shared by all adapters: which tokens the cache holds, which of a text are new, and what is done when a roll-back or a
 pass fails. Between two calls these statements hold, however a call ended:
@@ -16,11 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..draws import sample
-from ..sampling import Sampling
-from ..steps import Start
-
-_GREEDY = Sampling(temperature=0.0)
+from ._steps import DraftModel, TargetModel
 
 
 class CachedModel(ABC):
@@ -252,104 +248,13 @@ class CachedModel(ABC):
 
     # The steps.
 
-    def as_target(self) -> "TargetModel":
+    def as_target(self) -> TargetModel:
         """Give the target step of a decoder."""
         return TargetModel(self)
 
-    def as_draft(self) -> "DraftModel":
+    def as_draft(self) -> DraftModel:
         """Give the draft step of a decoder."""
         return DraftModel(self)
-
-
-class TargetModel:
-    """A model as the target of a :class:`specverify.SpeculativeDecoder`: one pass over all proposed tokens.
-
-    Parameters
-    ----------
-    model : CachedModel
-        Gives logits, so the decoder has to be greedy or to have `sampling`.
-    """
-
-    def __init__(self, model: CachedModel) -> None:
-        self.model = model
-
-    def begin(self, start: Start) -> None:
-        """Begin a text. ValueError if the decoder expects probabilities."""
-        _check_takes_logits(start, self.model)
-
-    def __call__(self, prefix: Sequence[int], proposed: Sequence[int], /) -> NDArray[np.float32]:
-        """Give the logits [len(proposed) + 1, V], valid until the model's next call."""
-        return self.model.logits([*prefix, *proposed], len(proposed) + 1)
-
-    @property
-    def n_cached(self) -> int:
-        """How many tokens the model's cache holds."""
-        return self.model.n_cached
-
-    def truncate(self, keep: int, /) -> int:
-        """Forget all but the first `keep` tokens; give how many were removed. RuntimeError if the model cannot."""
-        return self.model.truncate(keep)
-
-
-class DraftModel:
-    """A model as the draft of a :class:`specverify.SpeculativeDecoder`: one pass for each drafted token.
-
-    Parameters
-    ----------
-    model : CachedModel
-        Of the target's vocabulary, see :func:`check_same_vocabulary`.
-
-    Notes
-    -----
-    Tokens are drawn by :func:`specverify.sample` from the law that verification takes them to come from: the decoder's
-    sampler and mask, on the rows that are returned. At temperature 0 they are the most probable ones, and certain. The
-    last drafted token is not fed, since nothing is asked about what follows it.
-    """
-
-    def __init__(self, model: CachedModel) -> None:
-        self.model = model
-        self._start: Start | None = None
-        self._rows = np.empty((0, model.vocab_size), np.float32)
-
-    def begin(self, start: Start) -> None:
-        """Begin a text. ValueError if the decoder expects probabilities."""
-        _check_takes_logits(start, self.model)
-        self._start = start
-
-    def __call__(self, prefix: Sequence[int], k: int, /) -> tuple[list[int], NDArray[np.float32] | None]:
-        """Draft `k` tokens; give them and their logits [k, V], valid until the next call, or None if they are certain.
-
-        Raises
-        ------
-        RuntimeError
-            No text was begun.
-        """
-        start = self._start
-        if start is None:
-            raise RuntimeError("draft: expected begin(start) before the first call, as SpeculativeDecoder does it")
-        certain = start.greedy or start.sampling is None or start.sampling.temperature == 0
-        if not certain and len(self._rows) < k:
-            self._rows = np.empty((k, self.model.vocab_size), np.float32)
-        text = list(prefix)
-        row: NDArray[np.float32]
-        for i in range(k):
-            (row,) = self.model.extend(text[-1:]) if i else self.model.logits(text)
-            mask = None if start.mask is None else start.mask(text)
-            if certain:
-                text.append(sample(row, 0.0, _GREEDY, mask=mask))
-            else:
-                self._rows[i] = row  # the next pass overwrites the runtime's own
-                text.append(sample(row, start.rng.random(), start.sampling, mask=mask))
-        return text[len(prefix) :], None if certain else self._rows[:k]
-
-    @property
-    def n_cached(self) -> int:
-        """How many tokens the model's cache holds."""
-        return self.model.n_cached
-
-    def truncate(self, keep: int, /) -> int:
-        """Forget all but the first `keep` tokens; give how many were removed. RuntimeError if the model cannot."""
-        return self.model.truncate(keep)
 
 
 def common_prefix(one: list[int], other: list[int], limit: int) -> int:
@@ -373,11 +278,6 @@ def common_prefix(one: list[int], other: list[int], limit: int) -> int:
         else:
             end = middle
     return equal
-
-
-def _check_takes_logits(start: Start, model: CachedModel) -> None:
-    if not start.greedy and start.sampling is None:
-        raise ValueError(f"sampling: expected Sampling(...) or greedy decoding, got None: {model.name} gives logits")
 
 
 def _fail_rows(name: str, n_tokens: int, n_last: Any) -> None:

@@ -1,6 +1,5 @@
-"""Import of what only an extra brings, with a message that says how to get it; and the CPUs it may use."""
+"""Import of what only an extra brings, with a message that says how to get it."""
 
-import os
 from importlib import import_module
 from typing import Any
 
@@ -13,25 +12,21 @@ _EXTRAS = {
 
 
 def require(module: str) -> Any:
-    """Import a module of an extra.
+    """Import a module of an extra, or one within it.
 
     Raises
     ------
     ImportError
         It is missing; the message names the extra and its packages.
     """
+    package = module.partition(".")[0]
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        if error.name != module:
+        if error.name != package:
             raise
-        extra, packages = _EXTRAS[module]
+        extra, packages = _EXTRAS[package]
         raise ImportError(
-            f"{module} is missing: install this package with its extra [{extra}], or: pip install {packages}",
-            name=module,
+            f"{package} is missing: install this package with its extra [{extra}], or: pip install {packages}",
+            name=package,
         ) from None
-
-
-def usable_cpus() -> int:
-    """Count the CPUs that this process may use: on a machine that is shared, fewer than it has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

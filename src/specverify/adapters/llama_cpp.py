@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._cached import CachedModel
-from ._extras import require, usable_cpus
+from ._cpus import usable_cpus
+from ._extras import require
 
 _SEQUENCE = 0  # the only one in use
 
@@ -31,7 +32,8 @@ class Model(CachedModel):
     path : str or Path
         The file.
     n_ctx : int
-        Most tokens of a text; memory for them is taken at once.
+        Most tokens of a text, cut to the length that the file says the model was trained for; memory for them is taken
+        at once.
     n_threads : int, optional
         Threads of a pass. Default: the CPUs that this process may use.
     n_batch : int
@@ -91,11 +93,14 @@ class Model(CachedModel):
             self.close()
             raise ValueError(f"path: expected a decoder-only model, got {path}")
         n_threads = n_threads or usable_cpus()
+        n_ctx = min(n_ctx, lib.llama_model_n_ctx_train(self._model) or n_ctx)  # 0: the file does not say
         settings = lib.llama_context_default_params()
         settings.n_ctx = n_ctx
         settings.n_batch = settings.n_ubatch = n_batch  # one pass is one pass
         settings.n_threads = settings.n_threads_batch = n_threads
-        settings.flash_attn_type = int(flash_attn)
+        settings.flash_attn_type = (
+            lib.LLAMA_FLASH_ATTN_TYPE_ENABLED if flash_attn else lib.LLAMA_FLASH_ATTN_TYPE_DISABLED
+        )
         settings.swa_full = True  # or sliding windows could not be rolled back
         self._context = handles.context = lib.llama_init_from_model(self._model, settings)
         if not self._context:

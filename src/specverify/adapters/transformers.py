@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._cached import CachedModel
-from ._extras import require, usable_cpus
+from ._cpus import usable_cpus
+from ._extras import require
 
 # Layers whose keys and values are all kept; a sliding window is then only a mask.
 _KEPT_WHOLE = {"full_attention", "sliding_attention", "chunked_attention"}
@@ -30,7 +31,7 @@ class Model(CachedModel):
     tokenizer : PreTrainedTokenizerBase, optional
         Only text needs it.
     n_ctx : int, optional
-        Most tokens of a text. Default: the model's ``max_position_embeddings``.
+        Most tokens of a text, cut to the model's ``max_position_embeddings``, which is the default.
     n_batch : int
         Most tokens of a pass.
     name : str, optional
@@ -77,7 +78,8 @@ class Model(CachedModel):
                 f"model: expected layers of attention, whose cache can be rolled back, got {', '.join(sorted(others))} "
                 f"in {name}"
             )
-        super().__init__(name, config.vocab_size, n_ctx or config.max_position_embeddings, n_batch)
+        longest = config.max_position_embeddings
+        super().__init__(name, config.vocab_size, min(n_ctx or longest, longest), n_batch)
         self._model: Any = model.eval()
         self.tokenizer = tokenizer
         accepted = inspect.signature(model.forward).parameters
@@ -106,7 +108,7 @@ class Model(CachedModel):
         gguf_file : str, optional
             Its name in the folder; its weights are brought back to `dtype`. Needs the package gguf.
         n_ctx : int, optional
-            Most tokens of a text, cut to what the model has positions for, which is the default.
+            Most tokens of a text, cut as above.
         n_threads : int, optional
             Threads of torch in this process. Default: the CPUs that it may use.
         dtype : {"float32", "bfloat16"}
@@ -128,8 +130,7 @@ class Model(CachedModel):
             options["gguf_file"] = gguf_file
         model = library.AutoModelForCausalLM.from_pretrained(path, dtype=getattr(torch, dtype), **options)
         tokenizer = library.AutoTokenizer.from_pretrained(path, **options)
-        longest = model.config.get_text_config(decoder=True).max_position_embeddings
-        return cls(model, tokenizer, n_ctx=min(n_ctx or longest, longest), name=gguf_file or Path(path).name)
+        return cls(model, tokenizer, n_ctx=n_ctx, name=gguf_file or Path(path).name)
 
     # The cache.
 

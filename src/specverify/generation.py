@@ -93,6 +93,17 @@ class Report:
         """Tokens over the duration of the whole."""
         return self.tokens / self.seconds if self.seconds and self.tokens else None
 
+    @property
+    def shares(self) -> tuple[float, float, float] | None:
+        """Of the duration of the whole: what draft, target and verification took."""
+        if not self.seconds:
+            return None
+        return (
+            self.draft_seconds / self.seconds,
+            self.target_seconds / self.seconds,
+            self.verify_seconds / self.seconds,
+        )
+
 
 class Generation(NamedTuple):
     """A generated text.

@@ -11,10 +11,10 @@ from itertools import zip_longest
 
 import numpy as np
 
-from ..generation import Round
+from ..generation import Generation, Round
 from ._cached import CachedModel
 
-__all__ = ["BatchEffect", "batch_effect", "first_difference"]
+__all__ = ["BatchEffect", "Comparison", "batch_effect", "compare", "first_difference"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,71 @@ class BatchEffect:
     def explains(self) -> bool:
         """Whether the two loops had to differ here, since the runtime gives them different most probable tokens."""
         return self.batched_token != self.single_token
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A speculative text beside the plain one of the same prompt.
+
+    Attributes
+    ----------
+    plain : Generation
+        The plain text.
+    speedup : float or None
+        Of tokens per second, since sampled texts may end at different lengths; None where there was nothing to time.
+    identical : bool or None
+        Whether the texts are equal; None for sampled ones, of which only the law is the same.
+    first_difference : int or None
+        The first place at which greedy texts differ, counted from the end of the prompt.
+    batch_effect : BatchEffect or None
+        The target's rows there; None if the texts do not differ, or if one of them only ended early.
+    """
+
+    plain: Generation
+    speedup: float | None
+    identical: bool | None
+    first_difference: int | None = None
+    batch_effect: BatchEffect | None = None
+
+
+def compare(
+    model: CachedModel,
+    prompt: Sequence[int],
+    rounds: Sequence[Round],
+    found: Generation,
+    plain: Generation,
+    *,
+    greedy: bool,
+) -> Comparison:
+    """Compare a speculative text with a plain one, and look at the target's rows where greedy ones differ.
+
+    Parameters
+    ----------
+    model : CachedModel
+        The target; run again only where greedy texts differ.
+    prompt : sequence of int
+        The prompt of both.
+    rounds : sequence of Round
+        Those of the speculative text.
+    found, plain : Generation
+        The speculative and the plain text.
+    greedy : bool
+        Whether they were decoded greedily, and have to be equal.
+
+    Returns
+    -------
+    Comparison
+    """
+    mine, theirs = found.report.tokens_per_second, plain.report.tokens_per_second
+    speedup = mine / theirs if mine and theirs else None
+    if not greedy:
+        return Comparison(plain, speedup, None)
+    place = first_difference(found.tokens, plain.tokens)
+    if place is None:
+        return Comparison(plain, speedup, True)
+    both_go_on = place < min(len(found.tokens), len(plain.tokens))
+    effect = batch_effect(model, prompt, rounds, place) if both_go_on else None
+    return Comparison(plain, speedup, False, place, effect)
 
 
 def first_difference(one: Sequence[int], other: Sequence[int]) -> int | None:

@@ -1,6 +1,6 @@
 """``specverify cost``: what a draft length gains or costs, from the times of single steps.
 
-Parses and prints. The model: specverify/cost/.
+Parses. The model: specverify/cost/; the table: _cost_table.py.
 """
 
 import argparse
@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import cost
+from . import _cost_table
+from ._failure import fail
 from ._options import cost as milliseconds
 from ._options import non_negative, share
 from ._terminal import Screen
@@ -72,30 +74,11 @@ def run(options: argparse.Namespace) -> int:
         max_k = min(times.max_k, acceptance.max_k) if options.max_k is None else options.max_k
         advice = cost.recommend(times, acceptance, max_k, proposed)
     except (OSError, ValueError) as error:
-        print(f"specverify: cost: {error}", file=sys.stderr)
-        return 2
+        return fail(error)
     if options.json:
-        found = {
-            **cost.to_json(times, acceptance, proposed),
-            "predictions": [one._asdict() for one in advice.predictions],
-            "k": advice.k,
-            "advice": advice.sentence,
-        }
-        print(json.dumps(found, indent=2))
-        return 0
-    screen = Screen(sys.stdout)
-    screen.print("  k   tokens per target pass   ms per round   tokens/s   speed-up   ceiling")
-    for one in advice.predictions:
-        mark = " " if one.measured else "~"
-        line = (
-            f"{one.k:3}   {one.tokens_per_round:22.3f}   {mark}{1e3 * one.seconds_per_round:11.3f}   "
-            f"{one.tokens_per_second:8.1f}   {one.speedup:7.2f}x   {one.ceiling:6.2f}x"
-        )
-        screen.print(screen.paint(line, "good") if one.k == advice.k else line)
-    if not all(one.measured for one in advice.predictions):
-        screen.print("~: the target pass is interpolated")
-    screen.print()
-    screen.print(advice.sentence)
+        print(json.dumps(_cost_table.as_json(times, acceptance, proposed, advice), indent=2))
+    else:
+        _cost_table.show(Screen(sys.stdout), advice)
     return 0
 
 

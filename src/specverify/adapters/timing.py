@@ -1,0 +1,155 @@
+"""What the steps of real models take: measured for advice, and beforehand for a draft length that has to begin careful.
+
+Holds no prediction (cost/) and no choice (draft_length.py).
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from ..cost import StepTimes, measure_steps
+from ..draft_length import DraftLength
+from ..generation import Round
+from ..sampling import Sampling
+from ..steps import DraftStep, Start
+from ..verify import verify_block, verify_greedy, verify_sampled
+from ._cached import CachedModel
+
+__all__ = ["NotedLength", "draft_cost", "step_times"]
+
+_RULES: dict[str, Callable[..., Any]] = {"token": verify_sampled, "block": verify_block}
+_REPEATS = 3  # of which the median counts: one disturbance is none
+
+
+def draft_cost(
+    target: CachedModel, draft: CachedModel, token: int, clock: Callable[[], float] = time.perf_counter
+) -> float:
+    """Estimate what a pass of the draft takes of one of the target, from three passes of each over one token.
+
+    Parameters
+    ----------
+    target, draft : CachedModel
+        The models, their weights in memory. Their caches are empty afterwards.
+    token : int
+        What is fed.
+    clock : callable
+        Gives seconds.
+
+    Returns
+    -------
+    float
+        For :class:`specverify.AdaptiveDraftLength`, which learns the rest from the rounds of a text.
+    """
+    seconds: dict[str, list[float]] = {"target": [], "draft": []}
+    for _ in range(_REPEATS):
+        for name, model in (("target", target), ("draft", draft)):  # in turn, so that a slow moment meets both
+            model.reset()
+            started = clock()
+            model.logits([token])
+            seconds[name].append(clock() - started)
+    target.reset()
+    draft.reset()
+    return median(seconds["draft"]) / max(median(seconds["target"]), 1e-9)  # a clock may stand still for a nanosecond
+
+
+def step_times(
+    target: CachedModel,
+    draft_step: DraftStep,
+    prompt: Sequence[int],
+    max_k: int,
+    *,
+    sampling: Sampling | None = None,
+    rule: str = "token",
+    seed: int = 0,
+) -> StepTimes:
+    """Time the steps of rounds that draft 1, 2, ..., `max_k` tokens behind a prompt, and verification of their rows.
+
+    Parameters
+    ----------
+    target : CachedModel
+        Its cache is empty afterwards.
+    draft_step : DraftStep
+        A model's step or another; its cache, if it has one, is empty afterwards.
+    prompt : sequence of int
+        At least 2 tokens, with room for `max_k` more in the context.
+    max_k : int
+        The longest draft, at least 1.
+    sampling : Sampling, optional
+        As of the decoder; None is greedy.
+    rule : {"token", "block"}
+        As of the decoder.
+    seed : int
+        Of the uniforms, and of the draft's stream.
+
+    Returns
+    -------
+    StepTimes
+
+    Raises
+    ------
+    ValueError
+        A shorter prompt, or no draft length.
+    """
+    rng = np.random.default_rng(seed)
+    uniforms = rng.random(max_k + 1)
+
+    def verify(target_rows: Any, rows: Any, tokens: Any) -> None:
+        if sampling is None:
+            verify_greedy(target_rows, tokens)
+        else:
+            given = rows if len(tokens) else None  # what is drafted may be nothing
+            _RULES[rule](target_rows, given, tokens, uniforms[: len(tokens) + 1], sampling=sampling)
+
+    start = Start(prompt, sampling is None, sampling, rng)
+    target.reset()
+    _forget(draft_step)  # so that its first call shows what reading the prompt takes
+    try:
+        return measure_steps(
+            draft_step, target.as_target(), prompt, range(1, max_k + 1), _REPEATS, verify=verify, start=start
+        )
+    finally:
+        target.reset()
+        _forget(draft_step)
+
+
+class NotedLength:
+    """A draft length, and a note of how many tokens it asked for in each round.
+
+    Rounds say what was drafted; how often a draft proposes less than it is asked for takes both.
+
+    Parameters
+    ----------
+    length : DraftLength
+        What decides.
+
+    Attributes
+    ----------
+    requested : list of int
+        One number for each round of the last text.
+    """
+
+    def __init__(self, length: DraftLength) -> None:
+        self.length = length
+        self.requested: list[int] = []
+
+    def begin(self) -> None:
+        """Begin a text."""
+        self.requested.clear()
+        self.length.begin()
+
+    def choose(self, limit: int, /) -> int:
+        """Ask the length."""
+        return self.length.choose(limit)
+
+    def observe(self, done: Round, requested: int, /) -> None:
+        """Note what was asked for, and tell the length."""
+        self.requested.append(requested)
+        self.length.observe(done, requested)
+
+
+def _forget(step: Any) -> None:
+    if hasattr(step, "n_cached") and step.n_cached:
+        step.truncate(0)

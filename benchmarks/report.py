@@ -15,6 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from layout import replaced, table
+
 from specverify import measure
 from specverify.cli.bench import as_markdown
 
@@ -23,7 +25,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 PLOT = ROOT / "docs" / "time.svg"
 DATED = ("peers", "models")  # kept by a run that does not measure them
 FILTERS = "top-k, top-p, min-p"
-BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
+MARKER = "bench"
 
 
 def main():
@@ -33,9 +35,9 @@ def main():
     if options.store:
         store(json.loads(options.store.read_text())["specverify"])
     documents = load()
-    for name, table in tables(documents).items():
+    for name, part in tables(documents).items():
         path = ROOT / name
-        path.write_text(replaced(path.read_text(), table))
+        path.write_text(replaced(path.read_text(), part, MARKER))
     plot(full(documents)[0], PLOT)
 
 
@@ -201,7 +203,7 @@ def us_of_a_request(row):
 
 
 def goal_table(goals):
-    lines = ["| goal | reached | in cases | worst | where |", "| --- | --- | --- | ---: | --- |"]
+    lines = []
     for goal in goals:
         figures = [goal.figure(row) for row in goal.rows]
         worst = (min if goal.at_least else max)(figures)
@@ -210,8 +212,8 @@ def goal_table(goals):
         if missed and goal.bound:
             cases += f"; reading alone rules out {sum(not goal.reached_by(goal.bound(row)) for row in missed)}"
         where = words(goal.rows[figures.index(worst)])
-        lines.append(f"| {goal.text} | {'no' if missed else 'yes'} | {cases} | {number(worst)} | {where} |")
-    return lines
+        lines.append([goal.text, "no" if missed else "yes", cases, number(worst), where])
+    return table(["goal ", "reached ", "in cases ", "worst", "where "], lines)
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------
@@ -241,10 +243,7 @@ def time_table(document, **wanted):
     ratio_names = ("NumPy", "argmax", "read") if wanted["operation"] == "greedy" else ("NumPy", "read")
     columns = ["µs", "GB/s", *(f"{name} ×" for name in ratio_names)]
     places = [f"{place}: µs" if column == "µs" else column for place in ("cache", "memory") for column in columns]
-    lines = [
-        f"| V | K | rejected | {' | '.join(places)} |",
-        "| ---: | ---: | --- |" + " ---: |" * len(places),
-    ]
+    lines = []
     for cached in select(document, from_memory=False, **wanted):
         same = {key: cached[key] for key in ("operation", "vocab", "k", "rejected_at", "normalized", "variant")}
         (streamed,) = select(document, from_memory=True, **same)
@@ -253,47 +252,39 @@ def time_table(document, **wanted):
             found = measure.ratios(row)
             cells += [number(row["us"]["specverify"]), number(found["gb_per_s"])]
             cells += [number(found[name.lower()]) for name in ratio_names]
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
+        lines.append(cells)
+    return table(["V", "K", "rejected ", *places], lines)
 
 
 def peer_table(document):
     rows = [row for row in select(document) if "torch" in row["us"]]
     if not rows:
         return ["torch was not installed."]
-    lines = [
-        "| V | rows | rejected | specverify µs | NumPy µs | torch, given uniform µs | torch, multinomial µs |",
-        "| ---: | --- | --- | ---: | ---: | ---: | ---: |",
-    ]
+    lines = []
     for row in rows:
         us = row["us"]
         times = (us["specverify"], measure.numpy_us(us), us["torch"], us["torch_multinomial"])
         trust = "trusted" if row["normalized"] else "summed"
-        lines.append(f"| {row['vocab']:,} | {trust} | {rejection(row)} | {' | '.join(map(number, times))} |")
-    return lines
+        lines.append([f"{row['vocab']:,}", trust, rejection(row), *map(number, times)])
+    columns = ("specverify µs", "NumPy µs", "torch, given uniform µs", "torch, multinomial µs")
+    return table(["V", "rows ", "rejected ", *columns], lines)
 
 
 def call_tables(document):
-    lines = ["| call, K = 4, V = 8 | inputs | µs | NumPy µs |", "| --- | --- | ---: | ---: |"]
+    lines = []
     for row in document["fixed"]:
         numpy = number(measure.numpy_us(row["us"])) if "numpy_lazy" in row["us"] else ""
-        lines.append(f"| {row['operation']} | {row['inputs']} | {number(row['us']['specverify'])} | {numpy} |")
-    lines += ["", "| V | rows | K = 16, rejected at 0, µs | K = 1, µs | ratio |", "| ---: | --- | ---: | ---: | ---: |"]
+        lines.append([row["operation"], row["inputs"], number(row["us"]["specverify"]), numpy])
+    found = table(["call, K = 4, V = 8 ", "inputs ", "µs", "NumPy µs"], lines)
+    lines = []
     for row in document["visited"]:
         long, short = row["us"]["long"], row["us"]["short"]
         trust = "trusted" if row["normalized"] else "summed"
-        lines.append(f"| {row['vocab']:,} | {trust} | {number(long)} | {number(short)} | {number(long / short)} |")
-    return lines
+        lines.append([f"{row['vocab']:,}", trust, number(long), number(short), number(long / short)])
+    return [*found, "", *table(["V", "rows ", "K = 16, rejected at 0, µs", "K = 1, µs", "ratio"], lines)]
 
 
 # --- tables of logits, sparse rows, batches, the block rule and peers ------------------------------------------------
-
-
-def table(header, rows):
-    """Lay out cells. A column whose name ends in a space holds words and is aligned to the left."""
-    aligned = ["---" if name.endswith(" ") else "---:" for name in header]
-    lines = [f"| {' | '.join(name.strip() for name in header)} |", f"| {' | '.join(aligned)} |"]
-    return [*lines, *(f"| {' | '.join(cells)} |" for cells in rows)]
 
 
 def warped_table(document):
@@ -511,19 +502,16 @@ def readme_table(document):
         "normalized, all accepted": {"operation": "sampled", "normalized": True, "rejected_at": None},
         "normalized, the first rejected": {"operation": "sampled", "normalized": True, "rejected_at": 0},
     }
-    lines = [
-        "| K = 4; µs: specverify / NumPy / reading | "
-        + " | ".join(f"V = {vocab:,}" for vocab in measure.VOCABULARIES)
-        + " |",
-        "| --- |" + " ---: |" * len(measure.VOCABULARIES),
-    ]
+    lines = []
     for title, wanted in rounds.items():
         cells = [title]
         for vocab in measure.VOCABULARIES:
             (row,) = select(document, vocab=vocab, k=4, from_memory=False, **wanted)
             us = row["us"]
             cells.append(f"**{number(us['specverify'])}** / {number(measure.numpy_us(us))} / {number(us['read'])}")
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(cells)
+    header = ["K = 4; µs: specverify / NumPy / reading ", *(f"V = {vocab:,}" for vocab in measure.VOCABULARIES)]
+    lines = table(header, lines)
     machine = document["machine"]
     lines += ["", f"{machine['cpu']}, variant `{machine['variant']}`, {machine['python']}, NumPy {machine['numpy']}."]
     return "\n".join(lines)
@@ -532,14 +520,6 @@ def readme_table(document):
 def tables(documents):
     """Give each file's generated part."""
     return {"README.md": readme_table(full(documents)[0]), "BENCHMARKS.md": benchmarks_tables(documents)}
-
-
-def replaced(text, table):
-    """Put a generated part between the markers."""
-    if text.count(BEGIN) != 1 or text.count(END) != 1:
-        raise ValueError(f"expected one {BEGIN} and one {END}")
-    before, _, rest = text.partition(BEGIN)
-    return f"{before}{BEGIN}\n{table}\n{END}{rest.partition(END)[2]}"
 
 
 # --- plot ------------------------------------------------------------------------------------------------------------

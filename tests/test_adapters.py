@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 from specverify import Sampling, adapters
-from specverify.adapters import CachedModel, TextStream, _cached, _extras, check_same_vocabulary
+from specverify.adapters import CachedModel, TextStream, _cached, _extras, check_same_vocabulary, comparison, timing
 from specverify.decoder import SpeculativeDecoder
+from specverify.draft_length import FixedDraftLength
 from specverify.steps import Start
 
 VOCAB = 8
@@ -391,6 +392,89 @@ def test_rejected_tokens_are_gone_before_the_next_round(options):
     assert target.passes == [[1, 2, 7, 7, 7], [3, 7, 7], [4, 7], [5]]
     assert report.accepted == (0, 0, 0, 0)
     assert not any(7 in prefix for prefix in seen)
+
+
+# --- times and comparison ------------------------------------------------------------------------------------------
+
+
+def test_the_cost_of_a_draft_is_that_of_passes_over_one_token():
+    clock = [0.0]
+
+    def ticking(seconds):
+        model, times = Recorded(), iter(seconds)
+        feed = model._feed
+
+        def slow(tokens, n_rows):
+            clock[0] += next(times)
+            return feed(tokens, n_rows)
+
+        model._feed = slow
+        return model
+
+    target, draft = ticking([4.0, 100.0, 4.0]), ticking([1.0, 1.0, 100.0])  # one slow moment of each does not count
+    assert timing.draft_cost(target, draft, 5, lambda: clock[0]) == 0.25
+    assert target.passes == draft.passes == [[5]] * 3
+    assert target.n_cached == draft.n_cached == 0
+
+
+@pytest.mark.parametrize("rule", ["token", "block"])
+def test_steps_are_timed_as_in_rounds_and_leave_empty_caches(rule, monkeypatch):
+    verified = []
+    verify = timing._RULES[rule]
+
+    def noting(target_rows, rows, tokens, uniforms, sampling):
+        verified.append((len(target_rows), None if rows is None else len(rows), len(tokens), len(uniforms)))
+        return verify(target_rows, rows, tokens, uniforms, sampling=sampling)
+
+    monkeypatch.setattr(timing, "_RULES", {rule: noting})
+    target, draft = Recorded(), Recorded()
+    target.logits([1, 2, 3])
+    draft.logits([1, 2, 3])
+    times = timing.step_times(target, draft.as_draft(), [1, 2, 3], 2, sampling=Sampling(top_k=4), rule=rule)
+    assert [n for n, _ in times.target] == [1, 2, 3]
+    assert [k for k, _ in times.verify] == [0, 1, 2]
+    assert set(verified) == {(1, None, 0, 1), (2, 1, 1, 2), (3, 2, 2, 3)}
+    assert draft.passes[2:4] == [[1, 2], [3]]  # the prompt is read anew, as the draft's first call is to show
+    assert sorted(map(len, target.passes[4:])) == sorted([1, 2, 3] * 4)[1:]
+    assert target.n_cached == draft.n_cached == 0
+
+
+def test_a_draft_that_proposes_nothing_is_timed_whatever_rows_it_gives():
+    times = timing.step_times(Recorded(), lambda prefix, k: ([], "none"), [1, 2], 2, sampling=Sampling(top_k=4))
+    assert [k for k, _ in times.verify] == [0]
+
+
+def test_what_a_length_asked_for_is_noted_text_by_text():
+    class Waning(FixedDraftLength):
+        told = ()
+
+        def begin(self):
+            self.k = 3
+
+        def observe(self, done, requested):
+            self.told += ((done.n_drafted, requested),)
+            self.k -= 1
+
+    length = timing.NotedLength(Waning(0))
+    decoder = SpeculativeDecoder(lambda prefix, k: ([0][: k - 1], None), counting(Recorded()).as_target(), length)
+    for _ in range(2):
+        decoder.generate([1, 2], 4)
+        assert length.requested == [3, 2, 1, 0]
+    assert length.length.told == ((1, 3), (1, 2), (0, 1), (0, 0)) * 2
+
+
+@pytest.mark.parametrize(("mine", "yours"), [(4, 6), (6, 4)])
+def test_a_text_that_ends_early_differs_where_it_ends(mine, yours):
+    target = Recorded()
+    decoder = SpeculativeDecoder(Recorded().as_draft(), target.as_target(), 2)
+    rounds = list(decoder.rounds([1, 2], mine))
+    found = decoder.generate([1, 2], mine)
+    plain = SpeculativeDecoder(None, Recorded().as_target()).generate([1, 2], yours)
+    compared = comparison.compare(target, [1, 2], rounds, found, plain, greedy=True)
+    assert (compared.identical, compared.first_difference, compared.batch_effect) == (False, 4, None)
+    assert compared.speedup == found.report.tokens_per_second / plain.report.tokens_per_second
+    compared = comparison.compare(target, [1, 2], rounds, found, plain, greedy=False)
+    assert (compared.identical, compared.first_difference) == (None, None)
 
 
 # --- vocabularies and text -----------------------------------------------------------------------------------------

@@ -10,6 +10,8 @@ import pytest
 from specverify import Sampling, adapters, cli, cost
 from specverify.adapters import CachedModel, _extras, comparison, timing
 from specverify.cli import generate
+from specverify.cli._shown import summarize
+from specverify.cli._terminal import Screen
 from specverify.draft_length import AdaptiveDraftLength
 from specverify.generation import Round, report_of
 
@@ -160,6 +162,14 @@ def test_the_summary_says_what_json_says(models, capsys):
     assert f"tested acceptance {found['tested_acceptance']:.3f}" in out
     assert f"draft utilisation {found['draft_utilisation']:.3f}" in out
     assert "speed-up" not in out
+
+
+def test_the_summary_says_what_took_which_share(capsys):
+    report = report_of([Round((1, 2), 2, 1, 1.0, 4.0, 0.5, "stop")], 8.0)
+    summarize(Screen(sys.stdout), report, None)
+    out = squeezed(capsys.readouterr().out)
+    assert "draft 1.000 s, 12.5% target 4.000 s, 50.0% (reading the prompt included) verification 0.500 s, 6.2%" in out
+    assert "ended by a stop sequence" in out
 
 
 def test_nothing_drafted_has_no_rates(models, capsys):

@@ -271,6 +271,14 @@ def test_settings_reach_the_runtime(llama):
         model.logits(list(range(3, 30)), 20)  # passes of 7
 
 
+def test_by_default_a_pass_has_the_cpus_of_this_process(llama, library, monkeypatch, tmp_path):
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 2, 5}, raising=False)
+    lib = llama_double.Lib()
+    llama(lib, n_threads=None)
+    transformers.Model.from_pretrained(tmp_path)
+    assert lib.settings.n_threads == lib.settings.n_threads_batch == library.threads == 3
+
+
 @pytest.mark.parametrize(
     ("options", "message", "made"),
     [
@@ -412,6 +420,14 @@ def test_layers_that_disagree_after_a_failure_are_brought_together(breaks_at, li
     assert {layer.get_seq_length() for layer in model._cache.layers} == {3}
     module.breaks_at = None
     np.testing.assert_array_equal(model.logits([4, 5, 6], 2), wanted)
+
+
+def test_no_more_rows_are_computed_than_asked_for(library):
+    """A row of a real model is V x width products; 0 rows cannot be asked for, since 0 means all."""
+    module = torch_double.TinyModel()
+    model = transformers.Model(module, n_batch=4)
+    model.logits([4, 5, 6, 7, 8, 9, 10], 2)
+    assert module.rows_made == [1, 1, 2]
 
 
 def test_layers_that_disagree_are_no_length(library):

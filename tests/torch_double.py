@@ -53,6 +53,7 @@ class TinyModel:
             self.config.layer_types = layer_types
         self.device = SimpleNamespace(type="cpu")
         self.breaks_at = None
+        self.rows_made = []
 
     def eval(self):
         return self
@@ -71,6 +72,7 @@ class TinyModel:
             np.random.default_rng(held[:end]).normal(size=VOCAB) for end in range(len(held) - len(tokens), len(held))
         ]
         logits = np.array([rows[-logits_to_keep:]], np.float32).view(Tensor)  # 0 keeps all of them
+        self.rows_made.append(logits.shape[1])
         return SimpleNamespace(logits=logits)
 
     def __call__(self, **options):

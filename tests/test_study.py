@@ -7,6 +7,7 @@ compares texts of the real model.
 import json
 import os
 import re
+import subprocess
 import sys
 from dataclasses import replace
 from importlib import import_module
@@ -18,7 +19,6 @@ import numpy as np
 import pytest
 
 from specverify import cost
-from specverify.decoder import SpeculativeDecoder
 from specverify.sampling import Sampling
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -27,22 +27,31 @@ if not (BENCHMARKS / "study").is_dir():
     pytest.skip("benchmarks/ is not in this tree", allow_module_level=True)
 sys.path.insert(0, str(BENCHMARKS))
 try:
-    cells, compare, depth, figures, grid, identity, models, prompts, report, steps, store, tables, texts = (
+    layout = import_module("layout")
+    cells, compare, estimate, figures, grid, identity, lengths, models, origin, prompts, report, shapes, steps = (
         import_module(f"study.{name}")
         for name in (
-            *("cells", "compare", "depth", "figures", "grid", "identity", "models", "prompts", "report", "steps"),
-            *("store", "tables", "texts"),
+            *("cells", "compare", "estimate", "figures", "grid", "identity", "lengths", "models", "origin", "prompts"),
+            *("report", "shapes", "steps"),
         )
     )
+    store, tables, texts = (import_module(f"study.{name}") for name in ("store", "tables", "texts"))
 finally:
     sys.path.remove(str(BENCHMARKS))
 
 V = 7
+HEAD = {
+    "date": "2000-01-01",
+    "machine": {"cpu": "a", "os": "b", "python": "c", "numpy": "d"},
+    "versions": {"torch": "1"},
+}
 
 
 class ToyModel:
     """Logits of a text: the token behind its last one by a fixed table. `flips` are positions where a pass over several
     tokens gives another row than one over a single token, as some kernels do."""
+
+    vocab_size = V
 
     def __init__(self, flips=()):
         self.flips = flips
@@ -61,7 +70,11 @@ class ToyModel:
         self.cached = []
 
     def extend(self, tokens, n_last=1):
-        self.cached += tokens
+        return self.logits([*self.cached, *tokens], n_last)
+
+    def logits(self, text, n_last=1):
+        self.cached = list(text)
+        return np.stack([self.row(text[:end], n_last > 1) for end in range(len(text) - n_last + 1, len(text) + 1)])
 
     def encode(self, text):
         return [ord(letter) % V for letter in text[:5]]
@@ -133,7 +146,7 @@ def small_plan():
         grid.Part("hf-f32", "q4_1", ("code",), (0,), (1, 4, grid.AUTO)),
         grid.Part("hf-f32", "lookup", ("code",), (0,), (4,)),
     )
-    return grid.Plan(parts, tokens=12, repeats=2, identity_tokens=12, identity_domains=("code",))
+    return grid.Plan(parts, name="small", tokens=12, repeats=2, identity_tokens=12, identity_domains=("code",))
 
 
 # --- what is measured ------------------------------------------------------------------------------------------------
@@ -154,17 +167,6 @@ def test_groups_begin_with_plain_decoding_and_name_everything_once(plan):
     assert sum(one != other for one, other in pairwise(targets)) == len(set(targets)) - 1
 
 
-def test_the_published_plan_holds_what_is_promised_of_it():
-    contenders = {(group.target, draft) for group in grid.STANDARD.groups() for draft, _ in group.contenders}
-    assert {("hf-f32", "q4_1"), ("hf-f32", "lookup"), ("hf-f32", "ngram"), ("f32", "lookup")} <= contenders
-    assert {("q4_0", "lookup"), ("q4_0", "q8_0"), ("q8_0", "lookup")} <= contenders
-    lengths = {k for group in grid.STANDARD.groups() for _, k in group.contenders}
-    assert lengths == {0, *grid.LENGTHS, grid.ONLINE}
-    assert grid.STANDARD.repeats >= 3
-    assert {group.temperature for group in grid.STANDARD.groups()} == {0, 1}
-    assert {group.domain for group in grid.STANDARD.groups()} == set(prompts.DOMAINS)
-
-
 def test_every_prompt_has_a_note_of_its_origin():
     notes = (prompts.FOLDER / "README.md").read_text()
     rows = [line for line in notes.splitlines() if line.startswith("| `")]
@@ -178,14 +180,14 @@ def test_every_prompt_has_a_note_of_its_origin():
 
 
 def test_shapes_hold_fixed_what_they_say():
-    found = depth.series()
+    found = shapes.series()
     assert {shape.parameters // 10**6 for shape in found["depth"]} <= {11, 12}
-    assert max(abs(shape.parameters / depth.PARAMETERS - 1) for shape in found["depth"]) < 0.02
+    assert max(abs(shape.parameters / shapes.PARAMETERS - 1) for shape in found["depth"]) < 0.02
     assert [shape.layers for shape in found["depth"]] == sorted({shape.layers for shape in found["depth"]})
-    assert {shape.layers for shape in found["parameters"]} == {depth.LAYERS}
+    assert {shape.layers for shape in found["parameters"]} == {shapes.LAYERS}
     sizes = [shape.parameters for shape in found["parameters"]]
     assert sizes == sorted(set(sizes))
-    assert depth.Shape(1, 2, 3).parameters == depth.VOCABULARY * 2 + (4 * 4 + 3 * 2 * 3 + 2 * 2) + 2
+    assert shapes.Shape(1, 2, 3).parameters == shapes.VOCABULARY * 2 + (4 * 4 + 3 * 2 * 3 + 2 * 2) + 2
 
 
 def test_each_contender_comes_first_in_some_repeat_or_other_place():
@@ -216,6 +218,24 @@ def test_lines_survive_a_stop(tmp_path):
     assert third[{"a": 3}]["value"] == 4
 
 
+def test_lines_of_another_machine_or_version_are_refused(tmp_path):
+    path = tmp_path / "lines.jsonl"
+    store.Lines(path, HEAD).add({"a": 1}, value=2)
+    later = HEAD | {"date": "2000-01-03"}
+    lines = store.Lines(path, later)
+    lines.add({"a": 2}, value=3)
+    assert origin.together(lines.heads_of(lines)) == HEAD | {"date": "2000-01-01 to 2000-01-03"}
+    with pytest.raises(ValueError, match=r"lines.jsonl: expected lines of one machine and version, got cpu a and z"):
+        store.Lines(path, HEAD | {"machine": HEAD["machine"] | {"cpu": "z"}})
+    with pytest.raises(ValueError, match="got torch 1 and unknown: remove it"):
+        store.Lines(path, HEAD | {"versions": {}})
+    with path.open("a") as file:  # of a version that did not say
+        file.write('{"key": {"a": 3}}\n')
+    lines = store.Lines(path)
+    with pytest.raises(ValueError, match="got cpu unknown and a"):
+        lines.heads_of(list(lines))
+
+
 def test_documents_come_back_as_they_were(tmp_path):
     document = {"date": "2000-01-01", "plan": {"tokens": 1}, "cells": [{"k": 1}, {"k": "auto"}], "steps": []}
     store.save("cells", document, tmp_path)
@@ -238,12 +258,12 @@ def test_a_prompt_is_fed_once_and_kept():
     model = ToyModel()
     warm = models.Warm(model)
     fed = []
-    model.extend = lambda tokens, n_last=1: (fed.append(list(tokens)), model.cached.extend(tokens))
+    model.logits = lambda text, n_last=1: (fed.append(text), model.cached.extend(text))
     for prompt in ([1, 2, 3], [1, 2, 3], [1, 2, 4], [5]):
         warm.as_target().begin(SimpleNamespace(prompt=prompt))
         assert model.cached == prompt[:-1]
         model.cached += [6, 6]
-    assert fed == [[1, 2], [1, 2]][:1]  # [1, 2, 4] begins alike; of [5] nothing is fed before its first pass
+    assert fed == [[1, 2, 3]]  # [1, 2, 4] begins alike; of [5] nothing is fed before its first pass
 
 
 def test_identity_finds_who_made_the_difference(toys):
@@ -259,7 +279,7 @@ def test_identity_finds_who_made_the_difference(toys):
         assert cell["argmax"]
         assert cell["parting"]["each_its_own"]
         assert cell["parting"]["largest_difference"] > 0.4
-        assert cell["parting"]["lead_single"] > 0 < cell["parting"]["lead_batched"]
+        assert 2 <= cell["parting"]["pass"] <= 9
 
 
 def test_identity_catches_a_verifier_that_does_not_take_the_most_probable(toys, monkeypatch):
@@ -273,7 +293,7 @@ def test_a_group_gives_a_row_for_each_contender(toys, small_plan, monkeypatch):
     ticks = iter(range(10**6))
     monkeypatch.setattr(texts, "CLOCK", lambda: next(ticks) * 0.5)
     line = {"key": group.key | {"contenders": [list(one) for one in group.contenders]}}
-    line |= json.loads(json.dumps(cells.run_group(toys, group, small_plan)))
+    line |= json.loads(json.dumps(cells.run_group(toys, group, small_plan, lengths.Lengths())))
     rows = figures.cells_of(line)
     assert [(row["draft"], row["k"]) for row in rows] == list(group.contenders)
     assert all(row["same"] for row in rows)
@@ -291,6 +311,131 @@ def test_a_group_gives_a_row_for_each_contender(toys, small_plan, monkeypatch):
     assert [row["draft"] for row in found] == ["q4_1", "lookup"]
     assert found[0]["target_ms"] == found[1]["target_ms"]
     assert [n for n, _ in found[0]["target_ms"]] == [1, *(k + 1 for k in steps.KS)]
+
+
+def test_auto_goes_on_where_a_stopped_run_was(toys, small_plan, tmp_path, monkeypatch):
+    """The second domain is drafted for with what the first one taught, whether or not they are of one run."""
+    ticks = iter(range(10**6))
+    monkeypatch.setattr(texts, "CLOCK", lambda: next(ticks) * 0.5)
+    parts = [replace(part, domains=("code", "prose")) for part in small_plan.parts]
+    plan = replace(small_plan, parts=tuple(parts))
+    monkeypatch.setattr(cells, "Models", lambda folder: toys)
+
+    def rounds(line):
+        return [[one[:3] for one in run["rounds"]] for run in line["runs"] if run["k"] == grid.AUTO]
+
+    whole = store.Lines(tmp_path / "whole.jsonl", HEAD)
+    cells.measure("nowhere", whole, plan, lambda text: None)
+    _, second = whole
+    resumed = store.Lines(tmp_path / "resumed.jsonl", HEAD)
+    first, _ = whole
+    resumed.add(first["key"], **{name: first[name] for name in ("vocabulary", "steps", "runs")})
+    cells.measure("nowhere", resumed, plan, lambda text: None)
+    assert rounds(resumed[second["key"]]) == rounds(second)
+
+
+STEEP = cost.StepTimes(target=((1, 1.0), (9, 1.5)), draft_token=0.05, draft_start=10.0, between="linear")
+
+
+def test_auto_is_told_the_acceptance_of_past_texts_if_it_never_drafted():
+    group = grid.Group("hf-f32", 0, "code")
+    known = lengths.Lengths()
+
+    def run(k, rounds):
+        return {"draft": "q4_1", "k": k, "repeat": 0, "rounds": rounds}
+
+    first = known.of(group, "q4_1", grid.AUTO, 0, STEEP)
+    first.begin()
+    assert first.choose(60) == 0  # reading the prompt takes ten tokens' time
+    silent = run(grid.AUTO, [[0, 0, 1, 0.0, 1.0, 0.0]] * 60)
+    known.learn(group, silent)
+    assert not silent["told"]
+    assert known.of(group, "q4_1", grid.AUTO, 0, STEEP) is first  # nothing is known to tell
+    known.learn(group, run(8, [[8, 8, 9, 0.4, 1.5, 0.0]] * 8))
+    other = grid.Group("hf-f32", 0, "prose")
+    second = known.of(other, "q4_1", grid.AUTO, 0, STEEP)
+    second.begin()
+    assert second.choose(63) == 8
+    spoken = run(grid.AUTO, [[8, 8, 9, 0.4, 1.5, 0.0]])
+    known.learn(other, spoken)
+    assert spoken["told"]
+    assert known.of(group, "q4_1", grid.AUTO, 0, STEEP) is second
+    assert known.of(grid.Group("hf-f32", 1, "code"), "q4_1", grid.AUTO, 0, STEEP) is not second
+    assert known.of(group, "q4_1", grid.AUTO, 1, STEEP) is not second
+
+
+def test_online_is_new_for_each_group_and_repeat():
+    known = lengths.Lengths()
+    one = known.of(grid.Group("f32", 0, "code"), "q8_0", grid.ONLINE, 0, None)
+    assert known.of(grid.Group("f32", 0, "code"), "q8_0", grid.ONLINE, 0, None) is one
+    assert known.of(grid.Group("f32", 0, "code"), "q8_0", grid.ONLINE, 1, None) is not one
+    assert known.of(grid.Group("f32", 0, "prose"), "q8_0", grid.ONLINE, 0, None) is not one
+
+
+def test_a_look_up_has_its_own_start_and_verification(toys, monkeypatch):
+    """By this clock a look takes 1, its first call 100 more, a verification 10 more, with rows of a draft 20."""
+    now = [0.0]
+
+    def clock():
+        now[0] += 1.0
+        return now[0]
+
+    class Found:
+        def begin(self, start):
+            self.begun = False
+
+        def __call__(self, prefix, k):
+            now[0] += 0.0 if self.begun else 100.0
+            self.begun = True
+            return [], None
+
+    asked = []
+
+    def verify_sampled(target_rows, draft_rows, tokens, uniforms, sampling):
+        asked.append((len(tokens), draft_rows is None))
+        now[0] += 10.0 if draft_rows is None else 20.0
+
+    monkeypatch.setattr(texts, "CLOCK", clock)
+    monkeypatch.setattr(texts, "PromptLookup", lambda **sizes: Found())
+    monkeypatch.setattr(steps, "verify_sampled", verify_sampled)
+    monkeypatch.setattr(ToyDraft, "__call__", lambda self, prefix, k: ([1] * k, np.ones((k, V), np.float32)))
+    group = grid.Group("hf-f32", 1, "code")
+    found = steps.measure(toys, group, ["none", "lookup", "q4_1"], [1, 2, 3, 4])
+    assert found["lookup"].draft_start == 100.0
+    assert (found["lookup"].draft_fixed, found["lookup"].draft_token) == (1.0, 0.0)
+    assert found["lookup"].verify == tuple((k, 11.0) for k in (0, *steps.KS))
+    assert found["q4_1"].verify == ((0, 11.0), *((k, 21.0) for k in steps.KS))
+    assert found["lookup"].target == found["q4_1"].target
+    assert (4, True) in asked
+
+
+def test_an_estimate_adds_up_what_is_stored(small_plan):
+    cells_rows = [
+        {"target": "hf-f32", "draft": draft, "k": k, "per_second": [speed] * 3}
+        for draft, k, speed in (("none", 0, 4.0), ("q4_1", 4, 8.0))
+    ]
+    step_row = {"target": "hf-f32", "target_ms": [[1, 250.0], [2, 500.0]], "draft_token_ms": 0.0}
+    known = estimate.Known(cells_rows, [step_row])
+    # Two prompts twice of 12 tokens; k = 1 and auto are like k = 4, look-ups half as much again as plain decoding.
+    (key,) = grid.cell_keys(small_plan)
+    runs = 48 * (0.25 + 3 * 0.125 + 1.5 * 0.25)
+    assert known.seconds([key], []) == pytest.approx(runs + 2 * 4 * 0.75)
+    assert known.plain("q8_0") == pytest.approx(0.25 * models.KINDS["q8_0"].bits / 32)
+    assert known.seconds([], [{"target": "hf-f32", "tokens": 4}]) == 16 * 4 * 0.25
+    assert not estimate.Known([], [])
+
+
+def test_an_estimate_counts_what_is_missing(small_plan, tmp_path, monkeypatch):
+    monkeypatch.setattr(estimate, "load", lambda name: None)
+    store.Lines(tmp_path / "small" / "identity.jsonl", HEAD).add(grid.identity_keys(small_plan)[0], cells=[])
+    n = len(grid.IDENTITY)
+    found = estimate.words(small_plan, tmp_path, tmp_path / "small")
+    assert found.startswith(
+        f"to measure, in lines: cells 1 of 1, identity {n - 1} of {n}, compare 1 of 1, depth 1 of 1; 5"
+    )
+    assert "not known" in found
+    only = estimate.words(replace(small_plan, only=("q8_0",)), tmp_path, tmp_path / "small")
+    assert "cells 0 of 0, identity 1 of 1, compare 0 of 0, depth 1 of 1; 0 cells" in only
 
 
 def test_speed_up_is_of_each_repeat():
@@ -340,7 +485,7 @@ TIMES = cost.StepTimes(
     ],
 )
 def test_predictions_add_up_the_steps(rounds, adaptive, tokens, seconds):
-    assert steps.predicted(TIMES, rounds, adaptive) == pytest.approx(tokens / seconds, rel=1e-12)
+    assert figures.predicted(TIMES, rounds, adaptive) == pytest.approx(tokens / seconds, rel=1e-12)
 
 
 def test_a_steady_clock_sees_one_of_two_passes(monkeypatch):
@@ -366,7 +511,7 @@ def test_a_steady_clock_sees_one_of_two_passes(monkeypatch):
 def test_steps_before_and_after_are_averaged():
     before = cost.to_json(TIMES)["times"]
     after = cost.to_json(replace(TIMES, target=((1, 3.0), (2, 2.5), (3, 1.75)), draft_fixed=0.75))["times"]
-    found = steps.mean_times(before, after)
+    found = figures.mean_times(before, after)
     assert found.target == ((1, 2.0), (2, 2.0), (3, 1.75))
     assert (found.draft_fixed, found.draft_token, found.catch_up) == (0.5, 0.125, 0.25)
 
@@ -394,11 +539,11 @@ def test_rules_accept_what_their_formulas_say():
         return np.log(np.tile(target, (len(proposed) + 1, 1))).astype(np.float32)
 
     sampling = Sampling(temperature=1.0)
-    judge = compare.Judge(draft_step, target_step, sampling, np.random.default_rng(2))
-    SpeculativeDecoder(judge.draft, judge.target, 1, sampling=sampling, rng=3).generate([0], 600)
+    judge = compare.Judge(draft_step, target_step, 1, sampling, np.random.default_rng(2))
+    judge.read([0], 600, 3)
     n = judge.rounds * compare.JUDGEMENTS
     assert judge.rounds > 300
-    for rule, wanted in zip(compare.RULES, (np.minimum(target, draft).sum(), (target * draft).sum()), strict=True):
+    for rule, wanted in zip(grid.RULES, (np.minimum(target, draft).sum(), (target * draft).sum()), strict=True):
         assert judge.accepted[rule] + judge.rejected[rule] == n
         # Judgements of one round share its token, so only rounds are independent: six standard errors of these.
         assert judge.accepted[rule] / n == pytest.approx(wanted, abs=6 * 0.5 / judge.rounds**0.5)
@@ -414,37 +559,58 @@ def stored():
 def test_published_tables_are_those_of_the_stored_results():
     """After an edit by hand: PYTHONPATH=benchmarks python -m study report"""
     text = (ROOT / "BENCHMARKS.md").read_text()
-    assert report.replaced(text, tables.short(stored())) == text
+    assert layout.replaced(text, tables.short(stored()), report.MARKER) == text
     assert (ROOT / "docs" / "study.md").read_text() == tables.page(stored())
 
 
 def test_a_report_is_made_of_lines(toys, small_plan, tmp_path, monkeypatch):
     """From toy runs to tables and back; what was not measured is said to be so."""
-    monkeypatch.setitem(grid.PLANS, "small", small_plan)
     monkeypatch.setattr(texts, "Models", lambda folder: toys)
     for module in (cells, identity):
         monkeypatch.setattr(module, "Models", lambda folder: toys)
         name = module.__name__.rpartition(".")[2]
-        module.measure("nowhere", store.Lines(tmp_path / "lines" / f"{name}.jsonl"), small_plan, lambda text: None)
+        lines = store.Lines(tmp_path / "lines" / f"{name}.jsonl", HEAD)
+        module.measure("nowhere", lines, small_plan, lambda text: None)
     stale = {"target": "q8_0", "domain": "code", "tokens": 99}  # of an earlier plan
-    store.Lines(tmp_path / "lines" / "identity.jsonl").add(stale, cells=[{}])
+    store.Lines(tmp_path / "lines" / "identity.jsonl", HEAD).add(stale, cells=[{}])
     (tmp_path / "docs").mkdir()
-    (tmp_path / "BENCHMARKS.md").write_text(f"a\n{report.BEGIN}\n{report.END}\nb\n")
+    (tmp_path / "BENCHMARKS.md").write_text("a\n<!-- study:begin -->\n<!-- study:end -->\nb\n")
     monkeypatch.setattr(report.plots, "draw", lambda documents, folder: None)
-    report.write(tmp_path / "lines", "small", tmp_path, lambda text: None)
+    report.write(tmp_path / "lines", small_plan, tmp_path, lambda text: None)
     assert tables.NOTHING in (tmp_path / "BENCHMARKS.md").read_text()
     page = (tmp_path / "docs" / "study.md").read_text()
     assert page.count(tables.NOTHING) == 2  # the rules and the depths
     assert "| llama.cpp Q8_0 | 15 | 15 | 15 |  |" in page
     assert re.search(r"In (\d+) of the \1 texts that part", page)
     assert len(re.findall(r"^\| code \|", page, re.MULTILINE)) == 5
-    assert store.load("cells", tmp_path / "benchmarks" / "results" / "study")["plan"]["repeats"] == 2
+    document = store.load("cells", tmp_path / "benchmarks" / "results" / "study")
+    assert (document["plan"]["name"], document["plan"]["repeats"], document["vocabulary"]) == ("small", 2, V)
+    assert "`small`" in page
+    with pytest.raises(ValueError, match=r"cells.json: expected results of the plan other, got small: remove"):
+        report.write(tmp_path / "lines", replace(small_plan, name="other"), tmp_path, lambda text: None)
+    store.Lines(tmp_path / "more" / "depth.jsonl", HEAD | {"versions": {"torch": "2"}}).add(
+        grid.depth_keys(small_plan)[0], rows=[]
+    )
+    with pytest.raises(ValueError, match=r"cells.json: expected one machine and version, got torch 1 and 2: remove"):
+        report.write(tmp_path / "more", small_plan, tmp_path, lambda text: None)
+
+
+def test_layout_imports_no_measuring():
+    """So that tables can be written, and told to be those of the results, where nothing can be measured."""
+    code = "import sys, study.report; print(*sorted(name for name in sys.modules if name.startswith('study.')))"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(BENCHMARKS), *filter(None, sys.path)])}
+    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    names = set(run.stdout.split())
+    assert {"study.grid", "study.tables"} <= names
+    assert not names & {
+        f"study.{name}" for name in ("cells", "compare", "depth", "identity", "lengths", "steps", "texts")
+    }
 
 
 def test_markers_must_be_there_once():
-    with pytest.raises(ValueError, match="expected one <!-- study:begin -->"):
-        report.replaced("nothing", "x")
-    assert report.replaced(f"a{report.BEGIN}b{report.END}c", "x") == f"a{report.BEGIN}\nx\n{report.END}c"
+    with pytest.raises(ValueError, match="expected one <!-- x:begin --> and one <!-- x:end -->, got 0 and 1"):
+        layout.replaced("<!-- x:end -->", "new", "x")
+    assert layout.replaced("a<!-- x:begin -->b<!-- x:end -->c", "new", "x") == "a<!-- x:begin -->\nnew\n<!-- x:end -->c"
 
 
 # --- the real model --------------------------------------------------------------------------------------------------

@@ -8,34 +8,26 @@ repeat the contenders begin at another place of the order.
 from specverify import cost
 
 from . import grid, prompts, steps
-from .texts import Models, decoder, new_length, timed, tokens_of
+from .lengths import Lengths
+from .texts import Models, decoder, timed, tokens_of
 
 
 def measure(folder, lines, plan, report=print):
     """Run the groups that are missing in `lines`."""
-    models = Models(folder)
+    models, lengths = Models(folder), Lengths()
     groups = plan.groups()
-    for number, (group, key) in enumerate(zip(groups, keys(plan), strict=True), 1):
+    for number, (group, key) in enumerate(zip(groups, grid.cell_keys(plan), strict=True), 1):
         if key in lines:
+            lengths.replay(group, lines[key], plan.tokens)
             continue
         drafts = [draft for draft, _ in group.contenders if draft not in (*grid.FOUND, "none")]
         models.close_but(group.target, *drafts)
-        lines.add(key, **run_group(models, group, plan))
+        lines.add(key, **run_group(models, group, plan, lengths))
         report(f"cells: {number} of {len(groups)}: {group.target}, temperature {group.temperature}, {group.domain}")
     models.close_but()
 
 
-def keys(plan):
-    """Give the keys of the lines of a plan."""
-    return [
-        group.key
-        | {"tokens": plan.tokens, "prompts": plan.prompts(group.domain), "repeats": plan.repeats}
-        | {"contenders": [list(one) for one in group.contenders]}
-        for group in plan.groups()
-    ]
-
-
-def run_group(models, group, plan):
+def run_group(models, group, plan, lengths):
     """Measure a group: its runs, and the steps of each of its drafts before and after them."""
     warm = models.target(group.target)
     texts = [warm.model.encode(text) for text in prompts.of_domain(group.domain)[: plan.prompts(group.domain)]]
@@ -43,20 +35,19 @@ def run_group(models, group, plan):
     # A text of which half is there: the cache is as long in the mean when steps are measured as in the runs.
     middle = texts[0] + tokens_of(timed(_plain(models, group), texts[0], max(1, plan.tokens // 2))[0])
     before = steps.measure(models, group, drafts, middle)
-    runs, lengths = [], {}
+    runs = []
     for number, prompt in enumerate(texts):
         found = []
         for repeat in range(plan.repeats):
             for draft, k in rotated(group.contenders, repeat):
-                # Adaptive lengths go on from text to text, as they would in a program, but not from repeat to repeat.
-                name = (draft, k, repeat)
-                if name not in lengths:
-                    lengths[name] = new_length(k, before.get(draft), draft, group.target)
+                length = lengths.of(group, draft, k, repeat, before.get(draft))
                 seed = 1000 * number + repeat
-                loop = decoder(models, warm.as_target(), draft, lengths[name], group.temperature, seed)
+                loop = decoder(models, warm.as_target(), draft, length, group.temperature, seed)
                 rounds, seconds, cpu = timed(loop, prompt, plan.tokens)
                 run = {"draft": draft, "k": k, "prompt": number, "repeat": repeat, "seconds": seconds, "cpu": cpu}
-                found.append((run | {"rounds": [_brief(one) for one in rounds]}, tokens_of(rounds)))
+                run["rounds"] = [_brief(one) for one in rounds]
+                lengths.learn(group, run)
+                found.append((run, tokens_of(rounds)))
         if group.temperature == 0:
             plain = next(text for run, text in found if run["draft"] == "none")
             for run, text in found:
@@ -64,7 +55,8 @@ def run_group(models, group, plan):
         runs += [run for run, _ in found]
     after = steps.measure(models, group, drafts, middle)
     measured = [{draft: cost.to_json(one)["times"] for draft, one in side.items()} for side in (before, after)]
-    return {"prompt_tokens": [len(one) for one in texts], "steps": measured, "runs": runs}
+    sizes = {"vocabulary": warm.model.vocab_size, "prompt_tokens": [len(one) for one in texts]}
+    return sizes | {"steps": measured, "runs": runs}
 
 
 def rotated(contenders, repeat):

@@ -11,10 +11,10 @@ from specverify import Sampling, sample, verify_sampled
 from specverify.decoder import SpeculativeDecoder
 
 from . import grid, prompts
+from .grid import RULES
 from .texts import Models
 
 JUDGEMENTS = 16  # of each round, with fresh random numbers
-RULES = ("rejection", "sample and compare")
 
 
 def sample_and_compare(target, tokens, uniforms, sampling):
@@ -26,82 +26,65 @@ def sample_and_compare(target, tokens, uniforms, sampling):
     return len(tokens), sample(target[-1], uniforms[-1], sampling)
 
 
-class Judge:
-    """A draft and a target step of the loop that let both rules judge every round, many times."""
+class Kept:
+    """A step that keeps what it gave last, in all else the one that it is made of."""
 
-    def __init__(self, draft_step, target_step, sampling, rng):
-        self._draft, self._target = draft_step, target_step
+    def __init__(self, step, keep=lambda given: given):
+        self._step, self._keep = step, keep
+        self.last = None
+
+    def __getattr__(self, name):
+        return getattr(self._step, name)
+
+    def __call__(self, prefix, other):
+        given = self._step(prefix, other)
+        self.last = self._keep(given)
+        return given
+
+
+class Judge:
+    """Lets both rules judge every round of texts, many times."""
+
+    def __init__(self, draft_step, target_step, k, sampling, rng):
+        # The target's rows are a runtime's own, and promised only until its next call, which may be a roll-back.
+        self._draft, self._target, self._k = Kept(draft_step), Kept(target_step, np.array), k
         self._sampling, self._rng = sampling, rng
-        self._rows = None
         self.accepted = dict.fromkeys(RULES, 0)
         self.rejected = dict.fromkeys(RULES, 0)
         self.rounds = 0
 
-    def begin(self, start):
-        self._draft.begin(start)
-        self._target.begin(start)
+    def read(self, prompt, n_tokens, seed):
+        """Write a text and judge its rounds."""
+        loop = SpeculativeDecoder(self._draft, self._target, self._k, sampling=self._sampling, rng=seed)
+        for one in loop.rounds(prompt, n_tokens):
+            if one.n_drafted:
+                self.rounds += 1
+                for _ in range(JUDGEMENTS):
+                    self._judge(self._target.last, *self._draft.last)
 
-    def draft(self, prefix, k):
-        tokens, self._rows = self._draft(prefix, k)
-        return tokens, self._rows
-
-    def target(self, prefix, proposed):
-        rows = self._target(prefix, proposed)
-        if len(proposed):
-            self.rounds += 1
-            for _ in range(JUDGEMENTS):
-                self._judge(rows, np.asarray(proposed))
-        return rows
-
-    def _judge(self, rows, tokens):
+    def _judge(self, target_rows, tokens, draft_rows):
+        tokens = np.asarray(tokens)
         uniforms = self._rng.random(len(tokens) + 1)
         verdicts = (
-            verify_sampled(rows, self._rows, tokens, uniforms, sampling=self._sampling),
-            sample_and_compare(rows, tokens.tolist(), uniforms, self._sampling),
+            verify_sampled(target_rows, draft_rows, tokens, uniforms, sampling=self._sampling),
+            sample_and_compare(target_rows, tokens.tolist(), uniforms, self._sampling),
         )
         for rule, (n_accepted, _) in zip(RULES, verdicts, strict=True):
             self.accepted[rule] += n_accepted
             self.rejected[rule] += n_accepted < len(tokens)
 
 
-def keys(plan):
-    """Give the keys of the lines of a plan."""
-    target, draft = grid.COMPARED
-    pair = {"target": target, "draft": draft, "k": grid.COMPARED_K}
-    return [
-        pair | {"domain": domain, "tokens": plan.tokens, "prompts": plan.prompts(domain)}
-        for domain in plan.identity_domains
-    ]
-
-
 def measure(folder, lines, plan, report=print):
     """Let both rules judge the drafts along texts that the target continues at temperature 1."""
     models = Models(folder)
-    sampling = Sampling(temperature=1.0)
-    for key in keys(plan):
+    for key in grid.compare_keys(plan):
         if key in lines:
             continue
-        target, draft, domain = key["target"], key["draft"], key["domain"]
-        warm = models.target(target)
-        sides = models.draft(draft).as_draft(), warm.as_target()
-        judge = Judge(*sides, sampling, np.random.default_rng(0))
-        for number, text in enumerate(prompts.of_domain(domain)[: plan.prompts(domain)]):
-            # Steps without a cache as far as the loop knows: the models find out by themselves what to feed.
-            loop = SpeculativeDecoder(judge.draft, _Begin(judge), grid.COMPARED_K, sampling=sampling, rng=number)
-            loop.generate(warm.model.encode(text), plan.tokens)
+        warm, domain = models.target(key["target"]), key["domain"]
+        steps = models.draft(key["draft"]).as_draft(), warm.as_target()
+        judge = Judge(*steps, key["k"], Sampling(temperature=1.0), np.random.default_rng(0))
+        for number, text in enumerate(prompts.of_domain(domain)[: key["prompts"]]):
+            judge.read(warm.model.encode(text), key["tokens"], number)
         lines.add(key, rounds=judge.rounds, judgements=JUDGEMENTS, accepted=judge.accepted, rejected=judge.rejected)
         report(f"compare: {domain}")
     models.close_but()
-
-
-class _Begin:
-    """The target side of a judge: what the loop tells when a text begins goes to both sides."""
-
-    def __init__(self, judge):
-        self._judge = judge
-
-    def begin(self, start):
-        self._judge.begin(start)
-
-    def __call__(self, prefix, proposed):
-        return self._judge.target(prefix, proposed)

@@ -1,10 +1,16 @@
-"""Figures of cells from the lines of a run: rates, speeds, shares, and predictions beside them. Measures nothing."""
+"""Figures of cells from the lines of a run: rates, speeds, shares, and predictions beside them. Measures nothing.
 
+A prediction rests on steps that were measured before and after the runs of a group; the mean of both counts, since the
+speed of a machine drifts. Acceptance and proposed lengths are those of the runs. So what is tested is the model of the
+cost: that a round is a draft, a pass over so many tokens and a verification, and nothing else.
+"""
+
+from collections import Counter
 from statistics import median
 
 from specverify import cost
 
-from . import grid, steps
+from . import grid
 
 GROUP = ("target", "temperature", "domain")
 BOUND = 0.1  # relative error of a predicted speed that counts as right
@@ -31,6 +37,7 @@ def cells_of(line):
         row |= {"per_second": spread(speeds), "speedup": spread(ups), **shares_of(runs, rounds)}
         if group["temperature"] == 0:
             row["same"] = all(run["same"] for run in runs)
+        row["told"] = sum(run.get("told", False) for run in runs) if k == grid.AUTO else None
         times = step_times(line, draft)
         row["predicted"] = median(predicted_of(times, draft, k, runs) for runs in found.values())
         rows.append({name: rounded(value) for name, value in row.items()})
@@ -63,13 +70,61 @@ def step_times(line, draft):
     """Give the mean of the step times before and after a group; plain decoding's stand beside any draft."""
     before, after = line["steps"]
     name = draft if draft in before else next(iter(before))
-    return steps.mean_times(before[name], after[name])
+    return mean_times(before[name], after[name])
 
 
 def predicted_of(times, draft, k, runs):
     """Predict the speed of the runs of a repeat from the steps, and from what these runs drafted and accepted."""
     pairs = [(one[DRAFTED], one[ACCEPTED]) for run in runs for one in run["rounds"]]
-    return 1 / times.plain_seconds if draft == "none" else steps.predicted(times, pairs, adaptive=k in grid.ADAPTIVE)
+    return 1 / times.plain_seconds if draft == "none" else predicted(times, pairs, adaptive=k in grid.ADAPTIVE)
+
+
+def mean_times(before, after):
+    """Give the StepTimes between two measurements of the same steps, as to_json writes them."""
+    one, _, _ = cost.from_json({"times": before})
+    other, _, _ = cost.from_json({"times": after})
+
+    def table(first, second):
+        second = dict(second)
+        return tuple((n, (seconds + second.get(n, seconds)) / 2) for n, seconds in first)
+
+    return cost.StepTimes(
+        target=table(one.target, other.target),
+        draft_token=(one.draft_token + other.draft_token) / 2,
+        draft_fixed=(one.draft_fixed + other.draft_fixed) / 2,
+        catch_up=None if one.catch_up is None else (one.catch_up + other.catch_up) / 2,
+        verify=table(one.verify, other.verify),
+        between="linear",
+    )
+
+
+def predicted(times, rounds, adaptive=False):
+    """Predict tokens per second from step times and what the rounds drafted and accepted.
+
+    Parameters
+    ----------
+    times : StepTimes
+        Of the group.
+    rounds : list of (drafted, accepted)
+        Of all runs of a contender.
+    adaptive : bool
+        A round that drafted nothing did not ask the draft. Else it asked and got nothing.
+    """
+    plain = [pair for pair in rounds if adaptive and pair[0] == 0]
+    asked = rounds[:0] if len(plain) == len(rounds) else [pair for pair in rounds if not adaptive or pair[0]]
+    longest = max((n for n, _ in asked), default=0)
+    tokens, seconds = float(len(plain)), len(plain) * times.plain_seconds
+    if longest:
+        counts = Counter(n for n, _ in asked)
+        shares = [counts[n] / len(asked) for n in range(longest + 1)]
+        acceptance = cost.Acceptance.by_length(*zip(*asked, strict=True))
+        found = cost.predict(times, acceptance, longest, shares)
+        tokens += found.tokens_per_round * len(asked)
+        seconds += found.seconds_per_round * len(asked)
+    elif asked:
+        tokens += len(asked)
+        seconds += len(asked) * (times.plain_seconds + times.draft_fixed)
+    return tokens / seconds
 
 
 def steps_of(line):

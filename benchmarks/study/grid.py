@@ -4,11 +4,12 @@ A group is everything that is run in turn and compared: one target, one temperat
 drafts and draft lengths. Groups are what a run that was stopped has or has not done.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from .prompts import COPIES, DOMAINS, NEW_TEXT
+from .shapes import all_shapes
 
-AUTO = "auto"  # AdaptiveDraftLength that knows the times of the steps
+AUTO = "auto"  # AdaptiveDraftLength that knows the times of the steps, one for all texts of a pair (lengths.py)
 ONLINE = "online"  # one that finds them out, knowing only how large the models are
 ADAPTIVE = (AUTO, ONLINE)
 LENGTHS = (1, 2, 4, 8, AUTO)
@@ -50,12 +51,18 @@ class Plan:
     """Parts, and the size of each run: new tokens of a text, prompts of a domain of either kind, repeats."""
 
     parts: tuple
+    name: str = ""
     tokens: int = 64
     new_text_prompts: int = 2
     copy_prompts: int = 1  # there are five kinds of them
     repeats: int = 3
     identity_tokens: int = 24
     identity_domains: tuple = NEW_TEXT
+    only: tuple = ()  # targets; none for all
+
+    def takes(self, target):
+        """Say whether a target is measured."""
+        return not self.only or target in self.only
 
     def prompts(self, domain):
         """Give how many prompts of a domain are used."""
@@ -64,7 +71,7 @@ class Plan:
     def groups(self):
         """Give the groups in the order in which they are run: one target after the other, cheap to restart."""
         found = {}
-        for part in self.parts:
+        for part in filter(lambda part: self.takes(part.target), self.parts):
             for temperature in part.temperatures:
                 for domain in part.domains:
                     key = (part.target, temperature, domain)
@@ -77,6 +84,7 @@ class Plan:
 # Some 35 minutes. Every length where a model as draft pays (the slow target) and where copying does; where nothing can
 # pay, one fixed length shows that, and the adaptive one what it makes of it. At temperature 1 copies are rare.
 STANDARD = Plan(
+    name="standard",
     parts=(
         Part("hf-f32", "q4_1", NEW_TEXT, (0,)),
         Part("hf-f32", "q4_1", ("code", "prose"), (0,), (ONLINE,)),
@@ -101,6 +109,7 @@ STANDARD = Plan(
     ),
 )
 QUICK = Plan(
+    name="quick",
     parts=(
         Part("hf-f32", "q4_1", ("code", "prose"), TEMPERATURES, (4, AUTO)),
         Part("hf-f32", "lookup", ("code", "copy-code"), (0,), (4, AUTO)),
@@ -113,6 +122,7 @@ QUICK = Plan(
     identity_domains=("prose",),
 )
 WHOLE = Plan(
+    name="whole",
     parts=tuple(
         Part(target, draft)
         for target, drafts in {
@@ -126,14 +136,57 @@ WHOLE = Plan(
     ),
     copy_prompts=2,
 )
-PLANS = {"quick": QUICK, "standard": STANDARD, "whole": WHOLE}
+PLANS = {plan.name: plan for plan in (QUICK, STANDARD, WHOLE)}
 
 # Targets of the comparison of texts at temperature 0, each with a model draft. The first four give the same rows alone
 # and in a batch, as far as greedy decoding can see; the others do not promise it.
 IDENTICAL = {"hf-f32": "q4_1", "q8_0": "q4_1", "q4_0": "q4_1", "q4_1": "q4_0"}
 ROUNDED = {"f16": "q8_0", "f32": "q8_0", "f16-plain": "q8_0", "f32-plain": "q8_0", "q4_1-plain": "q4_1"}
 IDENTITY = IDENTICAL | ROUNDED
+TARGETS = tuple(dict.fromkeys([*(part.target for plan in PLANS.values() for part in plan.parts), *IDENTITY]))
 
 # The pair whose rows both rules judge: nearly the same law on both sides.
 COMPARED = ("f32", "q4_1")
 COMPARED_K = 4
+RULES = ("rejection", "sample and compare")
+
+DEPTH_CONTEXT = 64  # tokens before the one that is timed
+DEPTH_K = 4
+
+
+def cell_keys(plan):
+    """Give the keys of the lines of speeds, in the order of ``plan.groups()``."""
+    return [
+        group.key
+        | {"tokens": plan.tokens, "prompts": plan.prompts(group.domain), "repeats": plan.repeats}
+        | {"contenders": [list(one) for one in group.contenders]}
+        for group in plan.groups()
+    ]
+
+
+def identity_keys(plan):
+    """Give the keys of the lines of texts at temperature 0."""
+    return [
+        {"target": target, "domain": domain, "tokens": plan.identity_tokens}
+        for target in filter(plan.takes, IDENTITY)
+        for domain in plan.identity_domains
+    ]
+
+
+def compare_keys(plan):
+    """Give the keys of the lines of both rules."""
+    target, draft = COMPARED
+    pair = {"target": target, "draft": draft, "k": COMPARED_K}
+    return [
+        pair | {"domain": domain, "tokens": plan.tokens, "prompts": plan.prompts(domain)}
+        for domain in plan.identity_domains
+        if plan.takes(target)
+    ]
+
+
+def depth_keys(plan):
+    """Give the one key of a line of depths, the same for all plans."""
+    return [{"shapes": [[*where, *asdict(shape).values()] for where, shape in all_shapes().items()]}]
+
+
+KEYS = {"cells": cell_keys, "identity": identity_keys, "compare": compare_keys, "depth": depth_keys}

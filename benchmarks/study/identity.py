@@ -6,29 +6,30 @@ runtime's kernels and number format. Each run is therefore judged twice:
 
 1. Every token that came out must be the most probable of the row that the pass gave for its place. This must hold for
    every target.
-2. The text is compared with plain decoding's. Where they part, both sides are fed anew, with no draft and no
-   verification, the same tokens in the same passes, and their rows at that place are compared.
+2. The text is compared with plain decoding's. Where they part, the target is fed anew, with no draft and no
+   verification, in the passes of the text and token by token, and its rows at that place are compared
+   (specverify.adapters.comparison).
 """
 
-from types import SimpleNamespace
-
-import numpy as np
+from itertools import accumulate
 
 from specverify import cost
+from specverify.adapters.comparison import batch_effect, first_difference
 
 from . import grid, prompts
-from .texts import Models, Recording, decoder, new_length, timed, tokens_of
+from .lengths import new_length
+from .texts import Models, Recording, decoder, timed, tokens_of
 
 # What the adaptive length is told here: a pass costs the same whatever its length, so that it drafts a lot.
 TIMES = cost.StepTimes(target=((1, 1.0), (grid.MAX_K + 1, 1.0)), draft_token=0.1, between="linear")
 
 
-def measure(folder, lines, plan, report=print, targets=None):
+def measure(folder, lines, plan, report=print):
     """Run what is missing in `lines`, one line for each target and domain."""
     models = Models(folder)
-    for key in keys(plan):
+    for key in grid.identity_keys(plan):
         target, domain = key["target"], key["domain"]
-        if key in lines or (targets is not None and target not in targets):
+        if key in lines:
             continue
         model_draft = grid.IDENTITY[target]
         models.close_but(target, model_draft)
@@ -38,15 +39,6 @@ def measure(folder, lines, plan, report=print, targets=None):
             f"identity: {target}, {domain}: {sum(cell['same'] for cell in cells)} of {len(cells)} texts are the same"
         )
     models.close_but()
-
-
-def keys(plan):
-    """Give the keys of the lines of a plan."""
-    return [
-        {"target": target, "domain": domain, "tokens": plan.identity_tokens}
-        for target in grid.IDENTITY
-        for domain in plan.identity_domains
-    ]
 
 
 def compare(models, target, drafts, domain, n_tokens):
@@ -70,7 +62,7 @@ def compare(models, target, drafts, domain, n_tokens):
                 "accepted": sum(one.n_accepted for one in rounds),
             }
             if text != plain:
-                cell["parting"] = parting(warm, prompt, plain, text, step.calls)
+                cell["parting"] = parting(warm.model, prompt, plain, text, rounds)
             cells.append(cell)
     return cells
 
@@ -82,29 +74,18 @@ def all_most_probable(calls, rounds):
     )
 
 
-def parting(warm, prompt, plain, text, calls):
-    """Feed both sides anew up to the first difference, without draft and verification; compare their rows there."""
-    at = next(i for i, (one, other) in enumerate(zip(plain, text, strict=False)) if one != other)
-    single = replayed(warm, prompt, [(prompt + plain[:i], []) for i in range(at + 1)])[0]
-    passes = [(prompt + text[: start - len(prompt)], proposed) for start, proposed, _ in calls]
-    before = [one for one in passes if len(one[0]) <= len(prompt) + at]
-    batched = replayed(warm, prompt, before)[len(prompt) + at - len(before[-1][0])]
-    mine, theirs = text[at], plain[at]
+def parting(model, prompt, plain, text, rounds):
+    """Ask the target anew where two texts differ first: has each of them the most probable token of its own rows?"""
+    at = first_difference(plain, text)
+    effect = batch_effect(model, prompt, rounds, at)
     return {
         "at": at,
-        "pass": len(before[-1][1]) + 1,
-        "largest_difference": float(np.abs(single - batched).max()),
-        "lead_single": float(single[theirs] - single[mine]),
-        "lead_batched": float(batched[mine] - batched[theirs]),
-        "each_its_own": bool(np.argmax(single) == theirs and np.argmax(batched) == mine),
+        "pass": next(one.n_drafted + 1 for one, end in zip(rounds, ends(rounds), strict=True) if at < end),
+        "largest_difference": effect.largest_difference,
+        "each_its_own": (effect.single_token, effect.batched_token) == (plain[at], text[at]),
     }
 
 
-def replayed(warm, prompt, passes):
-    """Ask a target for the rows of these passes from the beginning; give a copy of those of the last."""
-    step = warm.as_target()
-    step.begin(SimpleNamespace(prompt=prompt, greedy=True, sampling=None, rng=None, mask=None))
-    for prefix, proposed in passes:
-        step.truncate(len(prefix) - 1)
-        rows = step(prefix, proposed)
-    return np.array(rows)
+def ends(rounds):
+    """Give where each round ends, counted from the end of the prompt."""
+    return accumulate(len(one.tokens) for one in rounds)

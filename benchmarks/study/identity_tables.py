@@ -1,20 +1,22 @@
 """Tables and sentences of texts at temperature 0."""
 
+from layout import table
+
 from . import grid
 from .models import KINDS
-from .words import NOTHING, by, draft_words, header, line
+from .words import NOTHING, by, draft_words
 
 
 def identity_section(document):
     if not document:
         return ["## Temperature 0: the same text?", NOTHING]
-    columns = ("texts", "the same as plain", "each token the most probable of its row", "logits differ by up to")
-    lines = header(["target"], columns)
+    rows = []
     for target, cells in by(document["cells"], "target").items():
         partings = [cell["parting"] for cell in cells if "parting" in cell]
         largest = f"{max(one['largest_difference'] for one in partings):.2g}" if partings else ""
         same, best = (sum(cell[name] for cell in cells) for name in ("same", "argmax"))
-        lines.append(line(KINDS[target].words, len(cells), same, best, largest))
+        rows.append((KINDS[target].words, len(cells), same, best, largest))
+    columns = ("texts", "the same as plain", "each token the most probable of its row", "logits differ by up to")
     cells = document["cells"]
     lengths = ", ".join(map(str, dict.fromkeys(cell["k"] for cell in cells)))
     domains = ", ".join(dict.fromkeys(cell["domain"] for cell in cells))
@@ -22,14 +24,14 @@ def identity_section(document):
         "## Temperature 0: the same text?",
         f"Greedy texts of {document['tokens']} tokens, k = {lengths}; {domains}; drafts: prompt look-up, n-gram, a "
         "model in another format.",
-        "\n".join(lines),
+        "\n".join(table(["target ", *columns], rows)),
         "\n".join(f"- {fact}" for fact in identity_facts(document)),
     ]
     partings = [cell for cell in cells if "parting" in cell]
     if partings:
         found += [
-            "Where texts part, both sides were computed anew without draft and verification: the same tokens one by "
-            "one, and in the same passes. The lead is that of the token which that side emitted over the other's:",
+            "Where texts part, the target was run anew without draft and verification: the same tokens one by one, and "
+            "in passes of the same lengths:",
             "\n".join(parting_table(partings)),
         ]
     return found
@@ -60,11 +62,11 @@ def identity_facts(document):
 
 
 def parting_table(cells):
-    columns = ("k", "at token", "tokens in the pass", "logits differ by up to", "lead alone", "lead in the pass")
-    lines = header(("target", "domain", "draft"), columns)
+    rows = []
     for cell in cells:
         one = cell["parting"]
-        logits = (f"{one[name]:.2g}" for name in ("largest_difference", "lead_single", "lead_batched"))
         words = KINDS[cell["target"]].words, cell["domain"], draft_words(cell["draft"])
-        lines.append(line(*words, cell["k"], one["at"], one["pass"], *logits))
-    return lines
+        own = "yes" if one["each_its_own"] else "no"
+        rows.append((*words, cell["k"], one["at"], one["pass"], f"{one['largest_difference']:.2g}", own))
+    columns = ("k", "at token", "tokens in the pass", "logits differ by up to", "each text the largest of its own ")
+    return table(["target ", "domain ", "draft ", *columns], rows)

@@ -129,13 +129,12 @@ class Warm:
     def warm_up(self, prompt):
         """Have the cache hold the prompt without its last token."""
         before = list(prompt[:-1])
-        if self._prompt == before and self.model.n_cached >= len(before):
-            self.model.truncate(len(before))
-        else:
+        if self._prompt != before or self.model.n_cached < len(before):
             self.model.reset()
             if before:
-                self.model.extend(before)
+                self.model.logits(list(prompt))  # in the passes of a text: how it is cut up decides how it is rounded
             self._prompt = before
+        self.model.truncate(len(before))
 
     def as_target(self):
         return WarmStep(self, self.model.as_target())

@@ -1,17 +1,19 @@
 """Tables and sentences of the two rules on the same rows, and of depth and parameters."""
 
-from . import depth
-from .compare import RULES
+from layout import table
+
+from . import grid
+from .grid import RULES
 from .models import KINDS
-from .words import NOTHING, PLOTS, header, line, percent
+from .words import NOTHING, PLOTS, percent
 
 
 def compare_section(document):
     if not document:
         return ["## Rejection, or sample and compare", NOTHING]
-    lines = header(["domain"], ("rounds", *RULES))
-    for row in document["rows"]:
-        lines.append(line(row["domain"], row["rounds"], *(percent(acceptance(row, rule)) for rule in RULES)))
+    rows = [
+        (row["domain"], row["rounds"], *(percent(acceptance(row, rule)) for rule in RULES)) for row in document["rows"]
+    ]
     first = document["rows"][0]
     return [
         "## Rejection, or sample and compare",
@@ -19,7 +21,7 @@ def compare_section(document):
         f"{KINDS[first['target']].words}, draft {KINDS[first['draft']].words}, k = {first['k']}, each round judged "
         f"{first['judgements']} times. Sample-and-compare draws from the target's row and keeps a drafted token that "
         "is the one drawn; the server of llama.cpp and mlx-lm do it.",
-        "\n".join(lines),
+        "\n".join(table(["domain ", "rounds", *RULES], rows)),
     ]
 
 
@@ -39,21 +41,21 @@ def depth_section(document):
     if not document:
         return ["## Depth or parameters", NOTHING]
     target = next(row for row in document["rows"] if row["series"] == "target")
-    lines = header(["series"], ("layers", "width", "parameters", "ms", "c", f"at most, k = {depth.K}"))
+    rows = []
     for row in document["rows"]:
         share = row["seconds"] / target["seconds"]
-        most = "" if row is target else f"{(depth.K + 1) / (1 + depth.K * share):.2f}"
+        most = "" if row is target else f"{(grid.DEPTH_K + 1) / (1 + grid.DEPTH_K * share):.2f}"
         size = f"{row['parameters'] / 1e6:.1f} M"
-        lines.append(
-            line(row["series"], row["layers"], row["width"], size, f"{1e3 * row['seconds']:.2f}", f"{share:.3f}", most)
-        )
+        times = f"{1e3 * row['seconds']:.2f}", f"{share:.3f}"
+        rows.append((row["series"], row["layers"], row["width"], size, *times, most))
+    header = ["series ", "layers", "width", "parameters", "ms", "c", f"at most, k = {grid.DEPTH_K}"]
     return [
         "## Depth or parameters",
         f"![Cost of a draft's step]({PLOTS['depth']})",
         "Random weights, transformers float32, one token behind a text of "
-        f"{depth.CONTEXT}; c is the step as a share of the target's, and (k + 1) / (1 + k c) the most that any "
+        f"{grid.DEPTH_CONTEXT}; c is the step as a share of the target's, and (k + 1) / (1 + k c) the most that any "
         "acceptance could gain if a pass over k + 1 tokens cost no more than one over a single token.",
-        "\n".join(lines),
+        "\n".join(table(header, rows)),
         "\n".join(f"- {fact}" for fact in depth_facts(document)),
     ]
 

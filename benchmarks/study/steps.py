@@ -1,12 +1,7 @@
-"""Times of single steps beside the runs of a group, and what the cost model predicts from them.
+"""Times of single steps, measured on their own beside the runs of a group. Predicts nothing (figures.py)."""
 
-Steps are measured on their own (specverify.cost.measure_steps), before and after the runs of a group; the mean of both
-counts, since the speed of a machine drifts. Acceptance and proposed lengths are those of the runs. So what is tested is
-the model of the cost: that a round is a draft, a pass over so many tokens and a verification, and nothing else.
-"""
-
-from collections import Counter
 from dataclasses import replace
+from statistics import median
 
 import numpy as np
 
@@ -76,22 +71,57 @@ def measure(models, group, drafts, text):
     if KINDS[group.target].keeps_plans:
         target = steady.step(target)
     sampling = Sampling(temperature=group.temperature) if group.temperature else None
+    verify = verify_with(sampling)
     # Model drafts first: in a real round the draft's weights push the target's out of the cache, and so they do here.
     order = sorted((draft for draft in drafts if draft != "none"), key=lambda draft: draft in grid.FOUND)
-    found, shared = {}, None
+    found, beside = {}, None
     for draft in order or ["lookup"]:
         start = Start(text, sampling is None, sampling, np.random.default_rng(0))
         step = models.draft_step(draft)
         if draft in KINDS and KINDS[draft].keeps_plans:
             step = steady.step(step)
-        if draft in grid.FOUND and shared:
-            own = cost.measure_steps(step, _no_target, text, KS, 5 * REPEATS, start=start, clock=texts.CLOCK)
-            times = replace(shared, draft_token=own.draft_token, draft_fixed=own.draft_fixed, catch_up=None)
-        else:
-            settings = {"verify": verify_with(sampling), "start": start, "clock": steady.clock}
-            times = shared = cost.measure_steps(step, target, text, KS, REPEATS, **settings)
+        if beside is None or draft in KINDS:
+            settings = {"verify": verify, "start": start, "clock": steady.clock}
+            times = cost.measure_steps(step, target, text, KS, REPEATS, **settings)
+            beside = beside or times
+        if draft in grid.FOUND:
+            own = found_draft(models.draft_step(draft), text, start)
+            times = replace(beside, **own, verify=certain_verification(target, text, verify))
         found[draft] = times
     return found
+
+
+def found_draft(step, text, start):
+    """Time a draft without a model: all that a call takes is fixed, and its first call reads the prompt."""
+    step.begin(start)
+    seconds = []
+    for _ in range(5 * REPEATS):
+        for k in KS:
+            before = texts.CLOCK()
+            step(text, k)
+            seconds.append(texts.CLOCK() - before)
+    fixed = median(seconds[1:])
+    return {
+        "draft_token": 0.0,
+        "draft_fixed": fixed,
+        "catch_up": None,
+        "draft_start": max(0.0, seconds[0] - fixed),
+    }
+
+
+def certain_verification(target, text, verify):
+    """Time the verification of tokens without a law, on a target's rows and the tokens that they make most probable."""
+    given = target(text, text[: max(KS)])
+    tokens = np.argmax(given, axis=1)
+    # Rows of their own for each length, which no nearer cache holds when their turn comes.
+    rows = {k: np.array(given[: k + 1]) for k in (0, *KS)}
+    seconds = {k: [] for k in rows}
+    for _ in range(REPEATS + 1):
+        for k, found in seconds.items():
+            before = texts.CLOCK()
+            verify(rows[k], None, tokens[:k])
+            found.append(texts.CLOCK() - before)
+    return tuple((k, median(found[1:])) for k, found in seconds.items())
 
 
 def verify_with(sampling):
@@ -106,57 +136,3 @@ def verify_with(sampling):
         return verify_sampled(target_rows, draft_rows, tokens, rng.random(len(tokens) + 1), sampling=sampling)
 
     return verify
-
-
-def _no_target(prefix, proposed):
-    return None
-
-
-def mean_times(before, after):
-    """Give the StepTimes between two measurements of the same steps, as to_json writes them."""
-    one, _, _ = cost.from_json({"times": before})
-    other, _, _ = cost.from_json({"times": after})
-
-    def table(first, second):
-        second = dict(second)
-        return tuple((n, (seconds + second.get(n, seconds)) / 2) for n, seconds in first)
-
-    catch_up = None if one.catch_up is None else (one.catch_up + other.catch_up) / 2
-    token = (one.draft_token + other.draft_token) / 2
-    return cost.StepTimes(
-        target=table(one.target, other.target),
-        draft_token=token,
-        draft_fixed=(one.draft_fixed + other.draft_fixed) / 2,
-        catch_up=catch_up,
-        verify=table(one.verify, other.verify),
-        between="linear",
-    )
-
-
-def predicted(times, rounds, adaptive=False):
-    """Predict tokens per second from step times and what the rounds drafted and accepted.
-
-    Parameters
-    ----------
-    times : StepTimes
-        Of the group.
-    rounds : list of (drafted, accepted)
-        Of all runs of a contender.
-    adaptive : bool
-        A round that drafted nothing did not ask the draft. Else it asked and got nothing.
-    """
-    plain = [pair for pair in rounds if adaptive and pair[0] == 0]
-    asked = rounds[:0] if len(plain) == len(rounds) else [pair for pair in rounds if not adaptive or pair[0]]
-    longest = max((n for n, _ in asked), default=0)
-    tokens, seconds = float(len(plain)), len(plain) * times.plain_seconds
-    if longest:
-        counts = Counter(n for n, _ in asked)
-        shares = [counts[n] / len(asked) for n in range(longest + 1)]
-        acceptance = cost.Acceptance.by_length(*zip(*asked, strict=True))
-        found = cost.predict(times, acceptance, longest, shares)
-        tokens += found.tokens_per_round * len(asked)
-        seconds += found.seconds_per_round * len(asked)
-    elif asked:
-        tokens += len(asked)
-        seconds += len(asked) * (times.plain_seconds + times.draft_fixed)
-    return tokens / seconds

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+from .origin import difference
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = ROOT / "benchmarks" / "results" / "study"
 
@@ -11,10 +13,23 @@ class Lines:
     """One file of results, one JSON object a line, each with a ``key`` that says what it is the result of.
 
     A line that was being written when the run was stopped has no newline at its end, and counts for nothing.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    head : dict, optional
+        Where and when results are measured that are added (origin.py). Without it nothing can be.
+
+    Raises
+    ------
+    ValueError
+        The file has lines of another machine or other versions than `head`'s.
     """
 
-    def __init__(self, path):
+    def __init__(self, path, head=None):
         self.path = Path(path)
+        self._head = head
         self._results = {}
         if self.path.is_file():
             whole, _, broken = self.path.read_text().rpartition("\n")
@@ -23,6 +38,8 @@ class Lines:
                 self._results[_frozen(result["key"])] = result
             if broken:
                 self.path.write_text(f"{whole}\n" if whole else "")
+        for result in self._results.values() if head else ():
+            self._refuse_others(result.get("head") or {}, head)
 
     def __contains__(self, key):
         return _frozen(key) in self._results
@@ -35,11 +52,23 @@ class Lines:
 
     def add(self, key, **result):
         """Write a result; a later one with the same key replaces it when the file is read."""
-        result = {"key": key, **result}
+        result = {"key": key, "head": self._head, **result}
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a") as file:
             file.write(json.dumps(result) + "\n")
         self._results[_frozen(key)] = result
+
+    def heads_of(self, results):
+        """Give the heads of some results, which must be of one origin."""
+        heads = [result.get("head") or {} for result in results]
+        for head in heads:
+            self._refuse_others(head, heads[0])
+        return heads
+
+    def _refuse_others(self, head, wanted):
+        found = difference(head, wanted)
+        if found:
+            raise ValueError(f"{self.path}: expected lines of one machine and version, got {found}: remove it")
 
 
 def _frozen(key):

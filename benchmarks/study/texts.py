@@ -1,4 +1,4 @@
-"""One text: drafts and draft lengths by name, a run of the loop against the clock, and what it asked of the target."""
+"""One text: models and drafts by name, a run of the loop against the clock, and what it asked of the target."""
 
 import time
 
@@ -6,11 +6,10 @@ import numpy as np
 
 from specverify import Sampling
 from specverify.decoder import SpeculativeDecoder
-from specverify.draft_length import AdaptiveDraftLength
 from specverify.drafts import NGramDraft, PromptLookup
 
 from . import grid
-from .models import KINDS, Warm, open_model
+from .models import Warm, open_model
 
 CLOCK = time.perf_counter  # of all runs and steps; the processor's own, time.process_time, is one to try parts with
 
@@ -45,16 +44,6 @@ class Models:
         """Free the models of other names."""
         for key in [key for key in self._open if key[0] not in names]:
             self._open.pop(key).model.close()
-
-
-def new_length(k, times, draft, target):
-    """Give what a decoder takes for a draft length of this name."""
-    if k == grid.AUTO:
-        return AdaptiveDraftLength(max_k=grid.MAX_K, times=times)
-    if k == grid.ONLINE:
-        cost = 0.0 if draft in grid.FOUND else KINDS[draft].bits / KINDS[target].bits
-        return AdaptiveDraftLength(max_k=grid.MAX_K, draft_cost=cost)
-    return k
 
 
 def decoder(models, target_step, draft, length, temperature, seed=0):

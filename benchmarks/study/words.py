@@ -16,16 +16,6 @@ def by(rows, *names):
     return found
 
 
-def header(words, numbers):
-    """Give the two lines that a table begins with: columns of words, then columns of numbers."""
-    return [line(*words, *numbers), line(*["---"] * len(words), *["---:"] * len(numbers))]
-
-
-def line(*cells):
-    """Give a line of a table."""
-    return f"| {' | '.join(map(str, cells))} |"
-
-
 def draft_words(draft):
     return grid.DRAFT_WORDS.get(draft) or KINDS[draft].words
 

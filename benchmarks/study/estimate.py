@@ -1,0 +1,83 @@
+"""What a run has still to do, and how long that takes by speeds and steps that were stored. Measures nothing."""
+
+from statistics import median
+
+from . import figures, grid, steps
+from .models import KINDS
+from .store import Lines, load
+
+UNKNOWN = 1.5  # what a contender of which nothing is stored takes of plain decoding
+
+
+def words(plan, work, folder):
+    """Say what is missing in the lines of a plan, and for how many minutes of the two parts that take long."""
+    missing = {name: _missing(folder, name, keys(plan)) for name, keys in grid.KEYS.items()}
+    cells = sum(len(key["contenders"]) for key in missing["cells"])
+    parts = ", ".join(f"{name} {len(found)} of {len(grid.KEYS[name](plan))}" for name, found in missing.items())
+    known = Known(*_stored(work))
+    minutes = known.seconds(missing["cells"], missing["identity"]) / 60 if known else None
+    time = f"some {minutes:.0f} minutes by what is stored" if known else "for how long is not known: nothing is stored"
+    return f"to measure, in lines: {parts}; {cells} cells; {time}"
+
+
+class Known:
+    """Seconds of a token and of the steps, by rows of cells and of steps."""
+
+    def __init__(self, cells, rows):
+        self._tokens, self._steps = {}, {}
+        for row in cells:
+            self._tokens.setdefault((row["target"], row["draft"], row["k"]), []).append(1 / row["per_second"][0])
+        for row in rows:
+            self._steps.setdefault(row["target"], []).append(_of_steps(row))
+
+    def __bool__(self):
+        return any(draft == "none" for _, draft, _ in self._tokens)
+
+    def plain(self, target):
+        """Seconds of a token; of an unknown target in proportion to its bits, by the slowest one that is known."""
+        mine = self._tokens.get((target, *grid.PLAIN))
+        if mine:
+            return median(mine)
+        known = {name for name, draft, _ in self._tokens if draft == "none"}
+        return KINDS[target].bits * max(self.plain(name) / KINDS[name].bits for name in known)
+
+    def token(self, target, draft, k):
+        """Seconds of a token of a contender; else of the pair, else in proportion to plain decoding."""
+        exact = self._tokens.get((target, draft, k))
+        pair = [one for name, found in self._tokens.items() if name[:2] == (target, draft) for one in found]
+        return median(exact or pair or [self.plain(target) * (1 if draft == "none" else UNKNOWN)])
+
+    def steps(self, target):
+        """Seconds of the steps of a group, before and after it."""
+        passes = 2 * sum(steps.KS) * 2 * (steps.REPEATS + 1)
+        return median(self._steps.get(target) or [self.plain(target) * passes])
+
+    def seconds(self, cells, identity):
+        """Seconds of the lines of cells and of identity with these keys."""
+        found = 0.0
+        for key in cells:
+            tokens = key["tokens"] * key["prompts"] * key["repeats"]
+            found += self.steps(key["target"])
+            found += sum(tokens * self.token(key["target"], *contender) for contender in key["contenders"])
+        texts = 1 + (len(grid.FOUND) + 1) * len(grid.LENGTHS)
+        return found + sum(texts * key["tokens"] * self.plain(key["target"]) for key in identity)
+
+
+def _of_steps(row):
+    """Seconds of both timings of a group's steps from their row; llama.cpp's passes are made twice."""
+    twice = 2 if KINDS[row["target"]].keeps_plans else 1
+    once = twice * sum(milliseconds for _, milliseconds in row["target_ms"]) + sum(steps.KS) * row["draft_token_ms"]
+    return 2 * (steps.REPEATS + 1) * once / 1e3
+
+
+def _missing(folder, name, keys):
+    lines = Lines(folder / f"{name}.jsonl")
+    return [key for key in keys if key not in lines]
+
+
+def _stored(work):
+    """Give rows of cells and of steps: published ones, and those of all plans that were run here."""
+    document = load("cells") or {"cells": [], "steps": []}
+    lines = [line for path in work.glob("*/cells.jsonl") for line in Lines(path)]
+    cells = document["cells"] + [row for line in lines for row in figures.cells_of(line)]
+    return cells, document["steps"] + [row for line in lines for row in figures.steps_of(line)]

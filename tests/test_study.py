@@ -19,6 +19,8 @@ import numpy as np
 import pytest
 
 from specverify import cost
+from specverify.adapters.comparison import BatchEffect
+from specverify.generation import Round
 from specverify.sampling import Sampling
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -282,6 +284,14 @@ def test_identity_finds_who_made_the_difference(toys):
         assert 2 <= cell["parting"]["pass"] <= 9
 
 
+def test_a_parting_is_of_the_pass_that_made_its_token(monkeypatch):
+    rounds = [Round((1, 2), 1, 1, 0.0, 0.0, 0.0, None), Round((3, 4, 5), 4, 2, 0.0, 0.0, 0.0, None)]
+    monkeypatch.setattr(identity, "batch_effect", lambda model, prompt, rounds, at: BatchEffect(at, 3, 6, 0.5))
+    found = identity.parting(None, [0], [1, 2, 6, 6, 6], [1, 2, 3, 4, 5], rounds)
+    assert found == {"at": 2, "pass": 5, "largest_difference": 0.5, "each_its_own": True}
+    assert not identity.parting(None, [0], [1, 2, 7, 6, 6], [1, 2, 3, 4, 5], rounds)["each_its_own"]
+
+
 def test_identity_catches_a_verifier_that_does_not_take_the_most_probable(toys, monkeypatch):
     monkeypatch.setattr("specverify.decoder.verify_greedy", lambda rows, tokens: (0, int(np.argmin(rows[0]))))
     (cell, *_) = identity.compare(toys, "q8_0", ("q4_1",), "code", 12)
@@ -334,7 +344,29 @@ def test_auto_goes_on_where_a_stopped_run_was(toys, small_plan, tmp_path, monkey
     assert rounds(resumed[second["key"]]) == rounds(second)
 
 
-STEEP = cost.StepTimes(target=((1, 1.0), (9, 1.5)), draft_token=0.05, draft_start=10.0, between="linear")
+def test_a_replay_asks_what_was_asked(small_plan):
+    """At the end of a text, too, where less fits than would pay."""
+    group = small_plan.groups()[0]
+    steps_of_draft = replace(SLOW, draft_start=0.0)
+    live, again = lengths.Lengths(), lengths.Lengths()
+    length = live.of(group, "lookup", grid.AUTO, 0, steps_of_draft)
+    length.begin()
+    done, left = [], 12
+    while left:
+        asked = length.choose(left - 1)
+        one = Round((0,) * (asked + 1), asked, asked, 0.25, 1.0, 0.0, None)
+        length.observe(one, asked)
+        done.append([asked, asked, asked + 1, 0.25, 1.0, 0.0])
+        left -= asked + 1
+    run = {"draft": "lookup", "k": grid.AUTO, "repeat": 0, "rounds": done}
+    again.replay(group, {"runs": [run], "steps": [{"lookup": cost.to_json(steps_of_draft)["times"]}]}, 12)
+    replayed = again.of(group, "lookup", grid.AUTO, 0, steps_of_draft)
+    assert [drafted for drafted, *_ in done][-1] < 8
+    assert replayed._proposed.rates(8) == length._proposed.rates(8)
+    assert replayed._accepted.rates(8) == length._accepted.rates(8)
+
+
+SLOW = cost.StepTimes(target=((1, 1.0), (9, 1.5)), draft_token=0.05, draft_start=10.0, between="linear")
 
 
 def test_auto_is_told_the_acceptance_of_past_texts_if_it_never_drafted():
@@ -344,24 +376,24 @@ def test_auto_is_told_the_acceptance_of_past_texts_if_it_never_drafted():
     def run(k, rounds):
         return {"draft": "q4_1", "k": k, "repeat": 0, "rounds": rounds}
 
-    first = known.of(group, "q4_1", grid.AUTO, 0, STEEP)
+    first = known.of(group, "q4_1", grid.AUTO, 0, SLOW)
     first.begin()
     assert first.choose(60) == 0  # reading the prompt takes ten tokens' time
     silent = run(grid.AUTO, [[0, 0, 1, 0.0, 1.0, 0.0]] * 60)
     known.learn(group, silent)
     assert not silent["told"]
-    assert known.of(group, "q4_1", grid.AUTO, 0, STEEP) is first  # nothing is known to tell
+    assert known.of(group, "q4_1", grid.AUTO, 0, SLOW) is first  # nothing is known to tell
     known.learn(group, run(8, [[8, 8, 9, 0.4, 1.5, 0.0]] * 8))
     other = grid.Group("hf-f32", 0, "prose")
-    second = known.of(other, "q4_1", grid.AUTO, 0, STEEP)
+    second = known.of(other, "q4_1", grid.AUTO, 0, SLOW)
     second.begin()
     assert second.choose(63) == 8
     spoken = run(grid.AUTO, [[8, 8, 9, 0.4, 1.5, 0.0]])
     known.learn(other, spoken)
     assert spoken["told"]
-    assert known.of(group, "q4_1", grid.AUTO, 0, STEEP) is second
-    assert known.of(grid.Group("hf-f32", 1, "code"), "q4_1", grid.AUTO, 0, STEEP) is not second
-    assert known.of(group, "q4_1", grid.AUTO, 1, STEEP) is not second
+    assert known.of(group, "q4_1", grid.AUTO, 0, SLOW) is second
+    assert known.of(grid.Group("hf-f32", 1, "code"), "q4_1", grid.AUTO, 0, SLOW) is not second
+    assert known.of(group, "q4_1", grid.AUTO, 1, SLOW) is not second
 
 
 def test_online_is_new_for_each_group_and_repeat():

@@ -452,7 +452,9 @@ def test_an_estimate_adds_up_what_is_stored(small_plan):
     (key,) = grid.cell_keys(small_plan)
     runs = 48 * (0.25 + 3 * 0.125 + 1.5 * 0.25)
     assert known.seconds([key], []) == pytest.approx(runs + 2 * 4 * 0.75)
-    assert known.plain("q8_0") == pytest.approx(0.25 * models.KINDS["q8_0"].bits / 32)
+    usual = estimate.USUAL
+    assert known.plain("q8_0") == pytest.approx(0.25 * usual["q8_0"] / usual["hf-f32"])
+    assert estimate.Known([], []).plain("f32-plain") == usual["f32"]
     assert known.seconds([], [{"target": "hf-f32", "tokens": 4}]) == 16 * 4 * 0.25
     assert not estimate.Known([], [])
 
@@ -465,7 +467,7 @@ def test_an_estimate_counts_what_is_missing(small_plan, tmp_path, monkeypatch):
     assert found.startswith(
         f"to measure, in lines: cells 1 of 1, identity {n - 1} of {n}, compare 1 of 1, depth 1 of 1; 5"
     )
-    assert "not known" in found
+    assert found.endswith("minutes by a guess, since nothing is stored")
     only = estimate.words(replace(small_plan, only=("q8_0",)), tmp_path, tmp_path / "small")
     assert "cells 0 of 0, identity 1 of 1, compare 0 of 0, depth 1 of 1; 0 cells" in only
 

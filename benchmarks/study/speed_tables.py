@@ -12,7 +12,7 @@ from . import figures, grid, prompts
 from .models import KINDS
 from .words import NOTHING, PLOTS, by, draft_words, percent, where
 
-GOAL = 0.97  # of plain decoding, which the adaptive length was to reach in every cell; set before anything was measured
+GOAL = 0.97  # of plain decoding: the goal that was set for the adaptive length, in every cell
 PROMISED = signature(AdaptiveDraftLength).parameters["max_loss"].default
 
 

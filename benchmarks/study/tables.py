@@ -12,7 +12,7 @@ def page(documents):
     """Give docs/study.md."""
     sections = [
         "# A study with a real model",
-        "A command writes this page from [stored results](../benchmarks/results/study); `make study` measures anew.",
+        "A command writes this page from [stored results](../benchmarks/results); `make study` measures anew.",
         *setting(documents),
         *identity_section(documents["identity"]),
         *speed_section(documents["cells"]),

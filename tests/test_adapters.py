@@ -12,14 +12,25 @@ import subprocess
 import sys
 from pathlib import Path
 
+import llama_double
 import numpy as np
 import pytest
 from toy_models import VOCAB, Recorded, row_behind
 
 from specverify import Sampling, adapters
-from specverify.adapters import TextStream, _cached, _extras, check_same_vocabulary, comparison, timing
+from specverify.adapters import (
+    TextStream,
+    _cached,
+    _extras,
+    check_same_vocabulary,
+    comparison,
+    llama_cpp,
+    timing,
+    until_text,
+)
 from specverify.decoder import SpeculativeDecoder
 from specverify.draft_length import FixedDraftLength
+from specverify.generation import Round
 from specverify.steps import Start
 
 
@@ -448,6 +459,63 @@ def test_bytes_that_are_no_character_are_shown_as_such_at_last():
     assert "".join(stream_of([b"a", b"\xff", b"b"])) == "a\ufffdb"
     assert stream_of([b"a", b"\xe6\xbc"]) == ["a", "", "\ufffd"]
     assert len(stream_of([b"\xff"] * 10)[3]) == 4  # waits for the rest of one character, not for ever
+
+
+def bytes_of(tokens):
+    return bytes(tokens).decode("utf-8", "replace")
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+@pytest.mark.parametrize(
+    ("stops", "kept", "reason"),
+    [
+        (["b"], 2, "stop"),
+        (["cé"], 5, "stop"),
+        (["é漢", "x"], 8, "stop"),
+        (["漢"], 8, "stop"),
+        (["z"], 9, "stop"),  # wins over the limit, met by the same token
+        (["no", "cb"], 9, "length"),
+    ],
+)
+def test_a_stop_text_ends_a_text_where_it_is_complete_however_rounds_cut_it(size, stops, kept, reason):
+    data = tuple("abcé漢z".encode())
+    pieces = [data[i : i + size] for i in range(0, len(data), size)]
+    rounds = [Round(piece, size, size - 1, 0.0, 0.0, 0.0, None) for piece in pieces]
+    rounds[-1] = rounds[-1]._replace(finish_reason="length")
+    found = list(until_text(iter(rounds), bytes_of, stops))
+    assert sum((one.tokens for one in found), ()) == data[:kept]
+    assert [one.finish_reason for one in found] == [None] * (len(found) - 1) + [reason]
+    assert found[-1].n_drafted == size  # what was drafted and accepted stays told
+
+
+def test_a_token_that_completes_a_stop_text_may_begin_a_character():
+    pieces = [b"a", b"b\xe6", b"\xbc\xa2"]
+    decode = lambda tokens: b"".join(pieces[token] for token in tokens).decode("utf-8", "replace")  # noqa: E731
+    (found,) = until_text([Round((0, 1, 2), 2, 2, 0.0, 0.0, 0.0, None)], decode, ["ab"])
+    assert found.tokens == (0, 1)
+
+
+def test_an_end_token_ends_a_text_for_its_own_sake_and_empty_stop_texts_are_refused():
+    one = Round(tuple(b"ab"), 1, 1, 0.0, 0.0, 0.0, "end")
+    assert list(until_text([one], bytes_of, ["b"])) == list(until_text([one], bytes_of, [])) == [one]
+    assert next(until_text([one], bytes_of, ["a"])) == one._replace(tokens=(97,), finish_reason="stop")
+    with pytest.raises(ValueError, match="texts: expected texts that are not empty"):
+        until_text([one], bytes_of, ["a", ""])
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", r"which is no GGUF file \(0 bytes, beginning with b'', not b'GGUF'\)"),
+        (b"version https", r"which is no GGUF file \(13 bytes, beginning with b'vers', not b'GGUF'\)"),
+        (b"GGUF" + bytes(1996), "a GGUF file of 2,000 bytes: is it complete"),
+    ],
+)
+def test_a_file_that_llama_cpp_refuses_is_described(content, said, tmp_path, monkeypatch):
+    monkeypatch.setattr(llama_cpp, "require", lambda name: llama_double.Lib(loads=False))
+    (tmp_path / "model.gguf").write_bytes(content)
+    with pytest.raises(ValueError, match=rf"expected a model that llama\.cpp can load, got .*model\.gguf, {said}"):
+        llama_cpp.Model(tmp_path / "model.gguf")
 
 
 def test_a_token_is_decoded_behind_those_before_it_the_first_behind_the_prompt():

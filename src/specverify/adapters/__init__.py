@@ -9,6 +9,7 @@ from typing import Literal
 
 from ._cached import CachedModel
 from ._steps import DraftModel, TargetModel
+from ._stop import until_text
 from ._stream import TextStream
 from ._vocabulary import check_same_vocabulary
 
@@ -19,6 +20,7 @@ __all__ = [
     "TextStream",
     "check_same_vocabulary",
     "load",
+    "until_text",
 ]
 
 

@@ -44,9 +44,14 @@ class TextStream:
         self._shown, self._waiting = self._waiting, []
         return new
 
+    @property
+    def waiting(self) -> str:
+        """What is held back: the beginning of a character, as U+FFFD; mostly ""."""
+        return self._new_text() if self._waiting else ""
+
     def flush(self) -> str:
         """Give what was held back, at the end of a text."""
-        new = self._new_text() if self._waiting else ""
+        new = self.waiting
         self._shown, self._waiting = [], []
         return new
 

@@ -22,6 +22,7 @@ from ._cpus import usable_cpus
 from ._extras import require
 
 _SEQUENCE = 0  # the only one in use
+_MAGIC = b"GGUF"  # what every such file begins with
 
 
 class Model(CachedModel):
@@ -86,7 +87,7 @@ class Model(CachedModel):
 
         self._model = lib.llama_model_load_from_file(os.fsencode(path), lib.llama_model_default_params())
         if not self._model:
-            raise ValueError(f"path: expected a model that llama.cpp can load, got {path}")
+            raise ValueError(f"path: expected a model that llama.cpp can load, got {path}, {_what_it_is(path)}")
         handles = _Handles(lib, self._model)
         self._close = weakref.finalize(self, handles.free)
         if lib.llama_model_has_encoder(self._model) or not lib.llama_model_has_decoder(self._model):
@@ -219,6 +220,16 @@ class Model(CachedModel):
             if n >= 0:
                 return buffer.raw[:n]
             size = -n
+
+
+def _what_it_is(path: Path) -> str:
+    """Say what is known of a file that was refused; llama.cpp gives no reason but in its log."""
+    with path.open("rb") as file:
+        magic = file.read(len(_MAGIC))
+    size = f"{path.stat().st_size:,} bytes"
+    if magic != _MAGIC:
+        return f"which is no GGUF file ({size}, beginning with {magic!r}, not {_MAGIC!r})"
+    return f"a GGUF file of {size}: is it complete, and of an architecture that this version of llama.cpp knows?"
 
 
 class _Handles:

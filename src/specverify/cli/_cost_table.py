@@ -18,6 +18,10 @@ def show(screen: Screen, advice: cost.Advice) -> None:
         screen.print(screen.paint(line, "good") if one.k == advice.k else line)
     if not all(one.measured for one in advice.predictions):
         screen.print("~: the target pass is interpolated")
+    if len(advice.predictions) > 1:
+        screen.paragraph(
+            "ceiling: of rounds that propose k tokens. A look-up that proposes fewer in many rounds can be above it."
+        )
     screen.print()
     screen.print(advice.sentence)
 

@@ -198,6 +198,11 @@ def ceiling(times: StepTimes, k: int) -> float:
     ValueError
         The target pass over k + 1 tokens is not known.
 
+    Notes
+    -----
+    No bound for a draft that is asked for k tokens and proposes fewer in many rounds, as a look-up does: a text of
+    such rounds can be faster than this, since short passes may cost less for a token than the one over k + 1.
+
     Examples
     --------
     >>> round(ceiling(StepTimes(target=((1, 0.0133), (5, 0.056)), draft_token=0.0133), k=4), 2)

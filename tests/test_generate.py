@@ -7,10 +7,10 @@ import sys
 import pytest
 from toy_models import PROMPT, SCRIPT, TEXT, Bytes
 
-from specverify import Sampling, adapters, cli, cost
+from specverify import Sampling, adapters, cli, cost, decoder
 from specverify.adapters import _extras, comparison, timing
 from specverify.cli import generate
-from specverify.cli._shown import summarize
+from specverify.cli._shown import ShownText, summarize
 from specverify.cli._terminal import Screen
 from specverify.draft_length import AdaptiveDraftLength
 from specverify.generation import Round, report_of
@@ -91,6 +91,21 @@ def test_marks_tell_the_kinds_apart_and_characters_come_whole(models, capsys):
     assert "\x1b" not in out
 
 
+def test_where_nothing_was_drafted_tokens_have_no_mark(models, capsys):
+    _, out, _ = call(capsys, "--draft", "none")
+    lines = out.splitlines()
+    assert "without a mark: the target's, where nothing was drafted" in lines
+    at = next(i for i, line in enumerate(lines) if line.startswith(PROMPT))
+    assert lines[at + 1] == ""
+    # A round that drafts nothing, and one whose draft of two is accepted.
+    screen = Screen(sys.stdout)
+    shown = ShownText(screen, models["target"], [], "", chat=False)
+    for tokens, n_drafted in ((b"a", 0), (b"bcd", 2), (b"e", 1)):
+        shown.add(Round(tuple(tokens), n_drafted, len(tokens) - 1, 0.0, 0.0, 0.0, None))
+    shown.end()
+    assert capsys.readouterr().out.splitlines()[-2:] == ["abcde", " ..+^"]
+
+
 def test_the_summary_says_what_json_says(models, capsys):
     _, found = as_json(capsys, "--draft", "draft", "--k", "4")
     _, out, _ = call(capsys, "--draft", "draft", "--k", "4")
@@ -107,7 +122,8 @@ def test_the_summary_says_what_took_which_share(capsys):
     summarize(Screen(sys.stdout), report, None)
     out = squeezed(capsys.readouterr().out)
     assert "draft 1.000 s, 12.5% target 4.000 s, 50.0% (reading the prompt included) verification 0.500 s, 6.2%" in out
-    assert "ended by a stop sequence" in out
+    assert "rest 2.500 s, 31.2% (the loop itself" in out
+    assert "ended by a stop text" in out
 
 
 def test_nothing_drafted_has_no_rates(models, capsys):
@@ -124,12 +140,78 @@ def test_sampled_texts_repeat_with_their_seed(models, capsys):
     assert found["identical"] is None
 
 
+def test_sampled_texts_are_not_compared_and_that_is_said(models, capsys):
+    code, out, _ = call(capsys, "--draft", "draft", "--temperature", "2", "--compare")
+    assert code == 0
+    assert "two draws from the same law, and are not compared; the speed-up is of different texts" in squeezed(out)
+    assert "PASS" not in out
+
+
+def test_lists_of_numbers_have_a_line_each(models, capsys):
+    _, out, _ = call(capsys, "--draft", "draft", "--k", "4", "--stop", "[1,\n 2]", "--cost", "--json")
+    found = json.loads(out)
+    for name in ("drafted", "accepted", "tokens", "prompt_tokens"):
+        assert len(found[name]) > 1
+        assert f'"{name}": {found[name]}' in out
+    assert found["stop"] == ["[1,\n 2]"]
+
+
+@pytest.mark.parametrize("draft", ["none", "prompt-lookup", "draft"])
+@pytest.mark.parametrize(
+    ("stops", "text"),
+    [
+        (("字",), "né 漢字"),
+        (("Say", "é 漢"), "né 漢"),  # the prompt does not count; several tokens
+        (("done", "字\ufffd", "n"), "n"),
+        (("J.",), TEXT),  # the end token comes behind it
+        (("nowhere",), TEXT),
+    ],
+)
+def test_a_stop_text_ends_the_text_and_stays_in_it(draft, stops, text, models, capsys):
+    arguments = [part for stop in stops for part in ("--stop", stop)]
+    code, found = as_json(capsys, "--draft", draft, "--compare", *arguments)
+    assert code == 0
+    assert found["text"] == text
+    assert found["plain"]["tokens"] == found["tokens"]
+    assert found["finish_reason"] == ("end" if stops == ("nowhere",) else "stop")
+    assert found["identical"] is True
+
+
+def test_the_system_s_message_comes_before_the_user_s(models, capsys, monkeypatch):
+    seen = []
+    monkeypatch.setattr(models["target"], "encode_chat", lambda messages: (seen.append(messages), [83, 97])[1])
+    assert as_json(capsys, "--chat", "--system", "Be brief.", "--max-new", "2")[0] == 0
+    assert seen == [[{"role": "system", "content": "Be brief."}, {"role": "user", "content": PROMPT}]]
+
+
+def test_start_up_is_no_part_of_a_text_s_time(models, capsys, monkeypatch):
+    """A clock that only start-up moves: the first pass of either kind, the first verification, the end tokens."""
+    clock, done = [0.0], set()
+
+    def once(name, function):
+        def slow(*arguments, **options):
+            clock[0] += name not in done
+            done.add(name)
+            return function(*arguments, **options)
+
+        return slow
+
+    monkeypatch.setattr("time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr(models["target"], "_feed", once("pass", models["target"]._feed))
+    monkeypatch.setattr("specverify.decoder.verify_greedy", once("verify", decoder.verify_greedy))
+    monkeypatch.setattr(Bytes, "end_tokens", property(once("ends", lambda self: (self.end,))))
+    _, found = as_json(capsys, "--draft", "prompt-lookup", "--compare")
+    assert done == {"pass", "verify", "ends"}
+    assert found["seconds"] == found["plain"]["seconds"] == 0
+
+
 def test_options_reach_the_decoder(models, capsys, monkeypatch):
     seen = []
 
     class Recording(generate.SpeculativeDecoder):
         def __init__(self, draft, target, k, **options):
-            seen.append((k.length, options["rule"], options["sampling"]))
+            if hasattr(k, "length"):  # not the ones that warm up
+                seen.append((k.length, options["rule"], options["sampling"]))
             super().__init__(draft, target, k, **options)
 
     monkeypatch.setattr(generate, "SpeculativeDecoder", Recording)
@@ -188,7 +270,7 @@ def test_a_text_like_plain_decoding_passes(models, capsys):
     code, found = as_json(capsys, "--draft", "draft", "--compare")
     assert code == 0
     assert found["identical"] is True
-    assert models["target"].begun == 3  # to warm up, and the prompt was read for both texts
+    assert models["target"].begun == 4  # both ways of decoding warmed up, and the prompt was read for both texts
     assert found["plain"]["tokens"] == found["tokens"]
     assert found["plain"]["rounds"] == len(found["tokens"])
     assert found["speedup"] == found["tokens_per_second"] / found["plain"]["tokens_per_second"]
@@ -352,13 +434,24 @@ def test_shares_are_of_the_whole():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--draft", "nowhere"), "path: expected a model, got nowhere, which does not exist"),
+        (
+            ("--draft", "nowhere"),
+            "--draft: expected prompt-lookup, ngram, none, a .gguf file or a folder on this machine (nothing is "
+            "downloaded), got nowhere, which does not exist\n",
+        ),
+        (("--draft", "Prompt_lookup"), "got Prompt_lookup, which does not exist; prompt-lookup?\n"),
+        (("--draft", "promptlookup"), "got promptlookup, which does not exist; prompt-lookup?\n"),
+        (
+            ("--target", "org/model"),
+            "--target: expected a .gguf file or a folder on this machine (nothing is downloaded), got org/model, which",
+        ),
+        (("--system", "Be brief."), "--system: expected together with --chat"),
         (
             ("--max-new", "252"),
             "--max-new: expected at most 251 behind a prompt of 5 tokens, since the context of target",
         ),
         (("--context", "20", "--max-new", "16"), "--max-new: expected at most 15 behind a prompt of 5 tokens"),
-        (("--prompt-file", "missing.txt"), "missing.txt"),
+        (("--prompt-file", "missing.txt"), "--prompt-file: expected a text in UTF-8, got missing.txt: No such file"),
         (("--temperature", "1", "--top-p", "0"), "top_p: expected a number in (0, 1], got 0.0"),
     ],
 )
@@ -373,11 +466,47 @@ def test_what_is_wrong_is_one_line(arguments, message, models, capsys):
 
 def test_an_empty_prompt_is_refused(models, capsys, monkeypatch, tmp_path):
     (tmp_path / "empty").touch()
-    assert call(capsys, "--prompt-file", str(tmp_path / "empty"), prompt=None)[0] == 2
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
-    code, _, err = call(capsys, prompt=None)
-    assert code == 2
-    assert "expected --prompt, --prompt-file or text on the standard input" in err
+    for arguments in (("--prompt-file", str(tmp_path / "empty")), ("--prompt", ""), ()):
+        code, _, err = call(capsys, *arguments, prompt=None)
+        assert code == 2
+        assert "expected --prompt, --prompt-file or text on the standard input, got none" in err
+
+
+def test_a_prompt_file_that_is_no_text_names_its_option(models, capsys, tmp_path):
+    (tmp_path / "bytes").write_bytes(b"\xff")
+    code, _, err = call(capsys, "--prompt-file", str(tmp_path / "bytes"), prompt=None)
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert "--prompt-file: expected a text in UTF-8, got " in err
+
+
+def test_what_is_wrong_with_a_model_s_path_is_said_of_its_option(models, capsys, monkeypatch, tmp_path):
+    path = tmp_path / "model.bin"
+    path.touch()
+
+    def load(*_, **__):
+        raise ValueError("path: expected a folder")
+
+    monkeypatch.setattr(adapters, "load", load)
+    assert call(capsys, "--target", str(path))[2] == "specverify: --target: expected a folder\n"
+    assert call(capsys, "--draft", str(path))[2] == "specverify: --draft: expected a folder\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (("--top-k", "5"), "--top-k"),
+        (("--top-p", "0.9", "--min-p", "0.1"), "--top-p, --min-p"),
+        (("--top-k", "5", "--temperature", "1"), None),
+        ((), None),
+    ],
+)
+def test_filters_without_effect_are_said_beside_the_results(options, named, models, capsys):
+    code, out, err = call(capsys, *options, "--json")
+    assert code == 0
+    assert json.loads(out)["text"]
+    warning = f"specverify: warning: {named}: no effect at --temperature 0, which takes the most probable token\n"
+    assert err == ("" if named is None else warning)
 
 
 def test_another_vocabulary_is_refused(models, capsys):

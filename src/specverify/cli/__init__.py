@@ -2,7 +2,9 @@
 
 One module holds one command: ``add(subparsers)`` declares its options and sets ``run``, which takes the parsed options
 and returns the exit code: 0, or 1 when a check failed. A new command is a new module in ``_COMMANDS``. Shared:
-_options.py (option types), _terminal.py (colour, bars, marked text) and _progress.py (work that takes long).
+_options.py (option types), _failure.py (what cannot be done, in a line), _json.py (results for programs), _terminal.py
+(colour, bars, marked text), _progress.py (work that takes long); of ``generate``, _shown.py (text and summary); of
+``generate`` and ``cost``, _cost_table.py.
 """
 
 import argparse

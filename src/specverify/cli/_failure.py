@@ -1,4 +1,4 @@
-"""How a command says that it cannot do what it was asked for."""
+"""How a command says that it cannot do what it was asked for, or that something it was asked for has no effect."""
 
 import sys
 
@@ -8,3 +8,8 @@ def fail(error: Exception) -> int:
     message = " ".join(str(error).split()) or type(error).__name__
     print(f"specverify: {message}", file=sys.stderr)
     return 2
+
+
+def warn(message: str) -> None:
+    """Print a line beside the results, which may be read by a program."""
+    print(f"specverify: warning: {message}", file=sys.stderr)

@@ -14,7 +14,7 @@ from ._terminal import MarkedText, Screen
 _JOINERS = "\u200c\u200d"  # without which emoji and some scripts fall apart
 _PROMPT_SHOWN = 200  # characters: enough to see what is continued
 _BEFORE = 8  # tokens of the prompt that the first new one is decoded behind
-_ENDED = {"end": "an end token", "stop": "a stop sequence", "length": "the limit on new tokens"}
+_ENDED = {"end": "an end token", "stop": "a stop text", "length": "the limit on new tokens"}
 
 
 class ShownText:
@@ -22,17 +22,19 @@ class ShownText:
 
     def __init__(self, screen: Screen, model: CachedModel, prompt: list[int], prompt_text: str, chat: bool) -> None:
         kinds = ("accepted", "residual", "bonus")
-        screen.print(f"{', '.join(map(screen.sample, kinds))}: kinds of tokens in this text")
+        screen.print(f"{', '.join(map(screen.sample, kinds))}: kinds of tokens in this text;")
+        screen.print(f"without {'a colour' if screen.colour else 'a mark'}: the target's, where nothing was drafted")
         screen.print()
         self._text = MarkedText(screen)
-        self._stream = TextStream(model.decode, () if chat else prompt[-_BEFORE:])
-        self._style = "bonus"
+        self._stream = TextStream(model.decode, before(prompt, chat))
+        self._style = "plain"
         cut = "..." if len(prompt_text) > _PROMPT_SHOWN else ""
         self._show(cut + prompt_text[-_PROMPT_SHOWN:] + ("\n" if chat else ""), "prompt")
 
     def add(self, one: Round) -> None:
         """Append the tokens of a round."""
-        last = "residual" if one.n_accepted < one.n_drafted else "bonus"
+        drafted = "residual" if one.n_accepted < one.n_drafted else "bonus"
+        last = drafted if one.n_drafted else "plain"
         for i, token in enumerate(one.tokens):
             self._style = "accepted" if i < one.n_accepted else last
             self._show(self._stream.add(token), self._style)
@@ -45,6 +47,11 @@ class ShownText:
     def _show(self, text: str, style: str) -> None:
         for part in _cells(text):
             self._text.add(part, style)
+
+
+def before(prompt: list[int], chat: bool) -> list[int]:
+    """Give the tokens that the first new one is decoded behind; in a chat it begins a text of its own."""
+    return [] if chat else prompt[-_BEFORE:]
 
 
 def _cells(text: str) -> Iterator[str]:
@@ -72,6 +79,9 @@ def summarize(screen: Screen, report: Report, compared: Comparison | None) -> No
     line("draft", report.draft_seconds, ".3f", f"s, {draft:.1%}")
     line("target", report.target_seconds, ".3f", f"s, {target:.1%} (reading the prompt included)")
     line("verification", report.verify_seconds, ".3f", f"s, {verification:.1%}")
+    rest = max(0.0, report.seconds - report.draft_seconds - report.target_seconds - report.verify_seconds)
+    share = rest / report.seconds if report.seconds else 0.0
+    line("rest", rest, ".3f", f"s, {share:.1%} (the loop itself, looking for stop texts)")
     line("tokens per second", report.tokens_per_second, ".2f", f"in {report.seconds:.3f} s")
     if compared is not None:
         plain = compared.plain.report
@@ -87,6 +97,11 @@ def summarize(screen: Screen, report: Report, compared: Comparison | None) -> No
 def judge(screen: Screen, compared: Comparison) -> None:
     """Print whether a greedy text is that of plain decoding, and if not, whose doing it is."""
     screen.print()
+    if compared.identical is None:
+        screen.paragraph(
+            "The texts are two draws from the same law, and are not compared; the speed-up is of different texts."
+        )
+        return
     if compared.identical:
         screen.paragraph("PASS: the text equals plain decoding of the target, token for token", "good")
         return

@@ -12,6 +12,7 @@ from typing import TextIO
 # Backgrounds, so that a space or a line end shows its kind as well. Yellow and cyan differ for every kind of eye.
 _CODES = {
     "prompt": "2",
+    "plain": "0",
     "accepted": "32",
     "residual": "30;43",
     "bonus": "30;46",
@@ -21,7 +22,7 @@ _CODES = {
     "good": "1;32",
     "bad": "1;31",
 }
-_MARKS = {"prompt": " ", "accepted": ".", "residual": "^", "bonus": "+"}
+_MARKS = {"prompt": " ", "plain": " ", "accepted": ".", "residual": "^", "bonus": "+"}
 _PLAIN_WIDTH = 80
 _WIDEST = 100
 

@@ -12,6 +12,7 @@ from typing import Any
 from .. import cost
 from . import _cost_table
 from ._failure import fail
+from ._json import dumps
 from ._options import cost as milliseconds
 from ._options import non_negative, share
 from ._terminal import Screen
@@ -80,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
     except (OSError, ValueError) as error:
         return fail(error)
     if options.json:
-        print(json.dumps(_cost_table.as_json(times, acceptance, proposed, advice), indent=2))
+        print(dumps(_cost_table.as_json(times, acceptance, proposed, advice)))
     else:
         _cost_table.show(Screen(sys.stdout), advice)
     return 0

@@ -6,10 +6,10 @@ is shown: _shown.py and _cost_table.py.
 
 import argparse
 import dataclasses
-import json
+import difflib
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
@@ -26,10 +26,11 @@ from ..generation import Generation, Report, Round, report_of
 from ..sampling import Sampling
 from ..steps import DraftStep
 from . import _cost_table
-from ._failure import fail
+from ._failure import fail, warn
+from ._json import dumps
 from ._options import cost as number
 from ._options import non_negative, positive, share
-from ._shown import ShownText, judge, summarize
+from ._shown import ShownText, before, judge, summarize
 from ._terminal import Screen
 
 # Two words in common say more than one: a shorter match proposes more often, and mostly in vain.
@@ -38,6 +39,8 @@ _LOOKUPS: dict[str, Callable[[], DraftStep]] = {
     "ngram": lambda: NGramDraft(),
 }
 _LONGEST_ADAPTIVE = 8
+_WARM_UP = (8, 2)  # tokens of the prompt, and new ones: passes over several tokens and over one
+_FILTERS = ("top_k", "top_p", "min_p")
 
 
 def add(subparsers: Any) -> None:
@@ -49,23 +52,35 @@ def add(subparsers: Any) -> None:
         "as it is decided, and report rounds, acceptance and time. Exit code 1 if --compare finds another text than "
         "plain decoding at temperature 0, 2 if something is missing.",
     )
-    parser.add_argument("--target", required=True, metavar="MODEL", help="the model: a .gguf file or a folder")
+    parser.add_argument(
+        "--target", required=True, metavar="MODEL", help="the model: a .gguf file or a folder; nothing is downloaded"
+    )
     parser.add_argument(
         "--draft",
         default="prompt-lookup",
         metavar="DRAFT",
-        help="prompt-lookup, ngram, none, or a model of the target's vocabulary (default: %(default)s)",
+        help="prompt-lookup, ngram, none, or a .gguf file or folder: a model of the target's vocabulary "
+        "(default: %(default)s)",
     )
     prompt = parser.add_mutually_exclusive_group()
     prompt.add_argument("--prompt", metavar="TEXT", help="the text to go on from (default: standard input)")
     prompt.add_argument("--prompt-file", type=Path, metavar="FILE", help="a file with it, in UTF-8; taken as it is")
     parser.add_argument("--chat", action="store_true", help="put the prompt to the model as a user's message")
+    parser.add_argument("--system", metavar="TEXT", help="with --chat: the system's message before it")
+    parser.add_argument(
+        "--stop",
+        type=_stop_text,
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="end with the token that completes TEXT in the new text, where it stays; may be given several times",
+    )
     parser.add_argument(
         "--k", type=_draft_length, default=4, help="drafted tokens in a round, or auto: what pays (default: 4)"
     )
     parser.add_argument("--max-new", type=positive, default=128, help="most tokens to generate (default: 128)")
     parser.add_argument(
-        "--temperature", type=number, default=0.0, help="0 is greedy, whatever the filters say (default: 0)"
+        "--temperature", type=number, default=0.0, help="0 is greedy, and the filters below have no effect (default: 0)"
     )
     parser.add_argument("--top-k", type=non_negative, default=0, help="keep so many tokens; 0 keeps all (default: 0)")
     parser.add_argument("--top-p", type=share, default=1.0, help="keep the most probable up to this sum (default: 1)")
@@ -110,25 +125,27 @@ class _Job:
 
     def __init__(self, options: argparse.Namespace, opened: ExitStack) -> None:
         self.options = options
-        self.sampling = None
-        if options.temperature > 0:
-            self.sampling = Sampling(options.temperature, options.top_k, options.top_p, options.min_p)
+        sampling = Sampling(options.temperature, options.top_k, options.top_p, options.min_p)
+        self.sampling = sampling if sampling.temperature > 0 else None
+        if self.sampling is None:
+            _warn_of_filters(sampling)
         self.longest = _LONGEST_ADAPTIVE if options.k == "auto" else options.k
         if options.cost and (options.draft == "none" or not self.longest):
             raise ValueError(
                 f"--cost: expected a draft, and --k of at least 1, got --draft {options.draft} --k {options.k}"
             )
+        if options.system is not None and not options.chat:
+            raise ValueError("--system: expected together with --chat")
         self.prompt_text = _prompt(options)
-        self.target = opened.enter_context(_load(options.target, options))
-        self.prompt = _encode(self.target, self.prompt_text, options.chat)
-        self.draft: DraftStep | None = None
+        # The draft first: a misspelt name is to be said before a large target is loaded.
         self.draft_model: adapters.CachedModel | None = None
-        if options.draft in _LOOKUPS:
-            self.draft = _LOOKUPS[options.draft]()
-        elif options.draft != "none":
-            self.draft_model = opened.enter_context(_load(options.draft, options))
+        if options.draft not in (*_LOOKUPS, "none"):
+            self.draft_model = opened.enter_context(_load_draft(options))
+        self.target = opened.enter_context(_load("--target", options.target, "a .gguf file or a folder", options))
+        if self.draft_model is not None:
             adapters.check_same_vocabulary(self.target, self.draft_model)
-            self.draft = self.draft_model.as_draft()
+        self.prompt = _encode(self.target, self.prompt_text, options)
+        self.draft = self._draft_step()
         self.models = [model for model in (self.target, self.draft_model) if model is not None]
         self._check_room()
 
@@ -149,17 +166,15 @@ class _Job:
     def run(self) -> int:
         options = self.options
         screen = None if options.json else Screen(sys.stdout)
-        rounds: list[Round] = []
-        learns = options.k == "auto" and self.draft_model is not None
-        if options.compare or options.cost or learns:
-            self._warm_up()
+        self._warm_up()
         length = timing.NotedLength(self._length())
-        found = self._generate(length, rounds, screen)
+        shown = ShownText(screen, self.target, self.prompt, self.prompt_text, options.chat) if screen else None
+        rounds, found = self._generate(self._decoder(self.draft, length), shown)
         compared = self._compare(rounds, found) if options.compare else None
         priced = self._price(found.report, length.requested) if options.cost else None
         if screen:
             summarize(screen, found.report, compared)
-            if compared and compared.identical is not None:
+            if compared:
                 judge(screen, compared)
             if priced:
                 screen.print()
@@ -167,14 +182,22 @@ class _Job:
                 if not priced.acceptance.max_k:
                     _cost_table.show_ceiling(screen, priced.times)
         else:
-            print(json.dumps(self._as_json(found, compared, priced), indent=2))
+            print(dumps(self._as_json(found, compared, priced)))
         return 1 if compared and compared.identical is False else 0
 
     def _warm_up(self) -> None:
-        """Touch the weights, which otherwise the first of two texts would wait for."""
-        for model in self.models:
-            model.logits(self.prompt[:1])
-            model.reset()
+        """Do once what the first text would pay for alone: read weights, find the end tokens, import what is lazy."""
+        n_prompt, n_new = _WARM_UP
+        for draft in (self._draft_step(), None):
+            decoder = self._decoder(draft, min(n_new, self.longest))
+            decoder.generate(self.prompt[:n_prompt], min(n_new, self.options.max_new))
+            for model in self.models:
+                model.reset()
+
+    def _draft_step(self) -> DraftStep | None:
+        if self.draft_model is not None:
+            return self.draft_model.as_draft()
+        return _LOOKUPS[self.options.draft]() if self.options.draft in _LOOKUPS else None
 
     def _decoder(self, draft: DraftStep | None, length: DraftLength | int) -> SpeculativeDecoder:
         return SpeculativeDecoder(
@@ -212,12 +235,12 @@ class _Job:
             seed=self.options.seed,
         )
 
-    def _generate(self, length: DraftLength, rounds: list[Round], screen: Screen | None) -> Generation:
+    def _generate(self, decoder: SpeculativeDecoder, shown: ShownText | None) -> tuple[list[Round], Generation]:
         """Decode, show what is decided while it goes on, and leave the time for that out of the figures."""
-        shown = ShownText(screen, self.target, self.prompt, self.prompt_text, self.options.chat) if screen else None
+        rounds: list[Round] = []
         seconds = 0.0
         started = time.perf_counter()
-        for one in self._decoder(self.draft, length).rounds(self.prompt, self.options.max_new):
+        for one in self._until_stop(decoder.rounds(self.prompt, self.options.max_new)):
             seconds += time.perf_counter() - started
             rounds.append(one)
             if shown:
@@ -225,11 +248,15 @@ class _Job:
             started = time.perf_counter()
         if shown:
             shown.end()
-        return Generation([token for one in rounds for token in one.tokens], report_of(rounds, seconds))
+        return rounds, Generation([token for one in rounds for token in one.tokens], report_of(rounds, seconds))
+
+    def _until_stop(self, rounds: Iterable[Round]) -> Iterable[Round]:
+        options = self.options
+        return adapters.until_text(rounds, self.target.decode, options.stop, before(self.prompt, options.chat))
 
     def _compare(self, rounds: list[Round], found: Generation) -> comparison.Comparison:
         self.target.reset()
-        plain = self._decoder(None, 0).generate(self.prompt, self.options.max_new)
+        _, plain = self._generate(self._decoder(None, 0), None)
         return comparison.compare(self.target, self.prompt, rounds, found, plain, greedy=self.sampling is None)
 
     def _price(self, report: Report, requested: list[int]) -> _Priced:
@@ -242,7 +269,7 @@ class _Job:
         self, found: Generation, compared: comparison.Comparison | None, priced: _Priced | None
     ) -> dict[str, Any]:
         options = self.options
-        names = ("draft", "chat", "k", "max_new", "temperature", "top_k", "top_p", "min_p", "rule", "seed", "threads")
+        names = ("draft", "chat", "system", "stop", "k", "max_new", "temperature", *_FILTERS, "rule", "seed", "threads")
         result: dict[str, Any] = {
             "version": specverify.__version__,
             "isa": specverify.active_isa(),
@@ -269,26 +296,62 @@ def _draft_length(text: str) -> int | str:
     return text if text == "auto" else non_negative(text)
 
 
+def _stop_text(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("expected a text that is not empty")
+    return text
+
+
+def _warn_of_filters(sampling: Sampling) -> None:
+    idle = [name for name in _FILTERS if getattr(sampling, name) != getattr(Sampling(), name)]
+    if idle:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in idle)
+        warn(f"{names}: no effect at --temperature 0, which takes the most probable token")
+
+
 def _prompt(options: argparse.Namespace) -> str:
     if options.prompt is not None:
         text: str = options.prompt
     elif options.prompt_file is not None:
-        text = options.prompt_file.read_text(encoding="utf-8")
-    elif sys.stdin.isatty():
-        raise ValueError("a prompt: expected --prompt, --prompt-file or text on the standard input, got none")
+        try:
+            text = options.prompt_file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise ValueError(f"--prompt-file: expected a text in UTF-8, got {options.prompt_file}: {reason}") from error
     else:
-        text = sys.stdin.read()
+        text = "" if sys.stdin.isatty() else sys.stdin.read()
     if not text:
-        raise ValueError("a prompt: expected text, got none")
+        raise ValueError("a prompt: expected --prompt, --prompt-file or text on the standard input, got none")
     return text
 
 
-def _load(path: str, options: argparse.Namespace) -> adapters.CachedModel:
-    return adapters.load(path, n_ctx=options.context, n_threads=options.threads)
+def _load(option: str, path: str, expected: str, options: argparse.Namespace) -> adapters.CachedModel:
+    """Load a model; what is wrong with its path is said of the option."""
+    try:
+        return adapters.load(path, n_ctx=options.context, n_threads=options.threads)
+    except (FileNotFoundError, ValueError) as error:
+        what, colon, rest = str(error).partition(": ")
+        if what != "path" or not colon:
+            raise
+        if not Path(path).exists():
+            rest = f"expected {expected} on this machine (nothing is downloaded), got {path}, which does not exist"
+        raise type(error)(f"{option}: {rest}") from error
 
 
-def _encode(model: adapters.CachedModel, text: str, chat: bool) -> list[int]:
-    return model.encode_chat([{"role": "user", "content": text}]) if chat else model.encode(text)
+def _load_draft(options: argparse.Namespace) -> adapters.CachedModel:
+    names = (*_LOOKUPS, "none")
+    try:
+        return _load("--draft", options.draft, f"{', '.join(names)}, a .gguf file or a folder", options)
+    except FileNotFoundError as error:
+        meant = difflib.get_close_matches(options.draft.lower(), names, 1, 0.7)
+        raise FileNotFoundError(f"{error}; {meant[0]}?" if meant else str(error)) from error
+
+
+def _encode(model: adapters.CachedModel, text: str, options: argparse.Namespace) -> list[int]:
+    if not options.chat:
+        return model.encode(text)
+    system = [] if options.system is None else [{"role": "system", "content": options.system}]
+    return model.encode_chat([*system, {"role": "user", "content": text}])
 
 
 def _figures(report: Report) -> dict[str, Any]:

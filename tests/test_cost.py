@@ -203,6 +203,9 @@ def test_wrong_arguments_are_refused():
         (lambda: cost.audit([1.0], [0.0]), r"measured\[0\]: expected a positive"),
         (lambda: cost.from_json({"times": {}}), "record: expected what cost.to_json gives"),
         (lambda: cost.from_json([]), "record: expected"),
+        (lambda: cost.from_json({"times": {"target": [[1.9, 1]]}}), "record: expected"),
+        (lambda: cost.from_json({"times": {"target": [[float("inf"), 1]]}}), "record: expected"),
+        (lambda: cost.from_json({"times": {"target": [[1, 1], [2]]}}), "record: expected"),
     ):
         with pytest.raises(ValueError, match=message):
             call()

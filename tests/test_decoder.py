@@ -475,6 +475,8 @@ def test_wrong_steps():
         ValueError, match="target_step: expected 5 rows, for 4 proposed tokens and the one behind them, got 1"
     ):
         decode([1], 9, target=lambda prefix, proposed: EYE[:1])
+    with pytest.raises(ValueError, match=r"target_step: expected rows, shape \[n \+ 1, V\], got shape \(1, 5, 128\)"):
+        decode([1], 9, target=lambda prefix, proposed: following(prefix, proposed)[None])
     with pytest.raises(ValueError, match=r"tokens\[0\] = 128 is outside"):
         decode([1], 9, lambda prefix, k: ([128], None))
 
@@ -566,6 +568,10 @@ def test_a_round_that_fails_after_its_verdict_was_never_there():
 def test_wrong_types(error, message, options):
     with pytest.raises(error, match=message):
         decode(**{"prompt": [1], "max_new": 9, **options})
+
+
+def test_integers_of_numpy_are_draft_lengths():
+    assert decode([1], np.int64(9), k=np.int8(3))[1].drafted == (3, 3, 0)
 
 
 def test_one_end_token_may_stand_alone_and_none_is_none():

@@ -51,7 +51,7 @@ class SpeculativeDecoder:
         Rows of probabilities can be trusted to sum to 1.
     rng : int, SeedSequence, Generator or None
         What ``numpy.random.default_rng`` takes. Draft, acceptance and redraw use streams of their own, spawned from it
-        when a text begins. An integer gives the same text in every call; a Generator goes on.
+        when a text begins. An integer gives the same text in every call; a Generator or SeedSequence goes on.
     end_tokens : iterable of int, int or None
         Each ends the text and is its last token.
     stop : iterable of sequences of int
@@ -118,7 +118,9 @@ class SpeculativeDecoder:
             raise TypeError(f"k: expected an integer or a draft length, got the class {k.__name__}")
         if not (sampling is None or isinstance(sampling, Sampling)):
             raise TypeError(f"sampling: expected Sampling(...) or None, got {type(sampling).__name__}")
-        length: Any = k if hasattr(k, "choose") else FixedDraftLength(_inputs.as_count(k, "k"))
+        # NumPy's integers have a method of this name.
+        adaptive = hasattr(k, "choose") and not isinstance(k, np.generic)
+        length: Any = k if adaptive else FixedDraftLength(_inputs.as_count(k, "k"))
         self._length: DraftLength = length if draft_step is not None else FixedDraftLength(0)
         if greedy and sampling is not None and sampling.temperature > 0:
             raise ValueError(f"greedy: expected False or None with {sampling}, got True")
@@ -283,6 +285,8 @@ class _Run:
 
     def _verify(self, target_rows: Any, rows: Any, tokens: np.ndarray, proposed: list[int]) -> tuple[int, int]:
         decoder = self._decoder
+        if getattr(target_rows, "ndim", 2) != 2:
+            raise ValueError(f"target_step: expected rows, shape [n + 1, V], got shape {tuple(target_rows.shape)}")
         if hasattr(target_rows, "__len__") and len(target_rows) != len(tokens) + 1:
             raise ValueError(
                 f"target_step: expected {len(tokens) + 1} rows, for {len(tokens)} proposed tokens and the one behind "

@@ -1,5 +1,6 @@
 """What was measured as JSON, for ``specverify cost --from``."""
 
+import operator
 from collections.abc import Mapping
 from typing import Any
 
@@ -74,7 +75,13 @@ def from_json(record: Mapping[str, Any]) -> tuple[StepTimes, Acceptance | None, 
 
 
 def _table(pairs: Any) -> tuple[tuple[int, float], ...]:
-    return tuple((int(n), float(seconds)) for n, seconds in pairs)
+    return tuple((operator.index(n), float(seconds)) for n, seconds in map(_pair, pairs))
+
+
+def _pair(pair: Any) -> tuple[Any, Any]:
+    if len(pair) != 2:
+        raise TypeError(f"expected a pair of a number and a time, got {pair}")
+    return pair[0], pair[1]
 
 
 def _law(given: Mapping[str, Any]) -> tuple[tuple[float, ...], tuple[float, ...]]:

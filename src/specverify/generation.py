@@ -42,8 +42,8 @@ class Report:
     drafted, accepted : tuple of int
         Drafted and accepted tokens of each round.
     finish_reason : {"end", "stop", "length"}
-        An end token, a stop sequence (or stop text), or the limit on new tokens; the first of them that a loop of one token at a time
-        would have met, an end token before a stop sequence before the limit.
+        An end token, a stop sequence or stop text, or the limit on new tokens: the first of them that a loop of one
+        token at a time would have met, an end token before a stop sequence before the limit.
     seconds, draft_seconds, target_seconds, verify_seconds : float
         Duration of the whole, and of its parts.
     """

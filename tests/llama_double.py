@@ -71,6 +71,9 @@ class Lib:
     def llama_model_default_params(self):
         return SimpleNamespace()
 
+    def llama_progress_callback(self, function):
+        return function
+
     def llama_model_load_from_file(self, path, parameters):
         assert isinstance(path, bytes)
         return self._made("model") if self.loads else None

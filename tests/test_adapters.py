@@ -272,6 +272,27 @@ def test_a_draft_without_a_text_says_so():
         Recorded().as_draft()([1], 2)
 
 
+@pytest.mark.parametrize("greedy", [True, False])
+@pytest.mark.parametrize(
+    ("rows", "got"),
+    [
+        (None, "None"),
+        (np.empty((0, VOCAB)), r"shape \(0, 8\)"),
+        (np.zeros((2, VOCAB)), r"shape \(2, 8\)"),
+        (np.zeros((1, 1)), r"shape \(1, 1\)"),
+    ],
+)
+def test_a_draft_that_gets_no_row_names_its_model(rows, got, greedy):
+    class Broken(Recorded):
+        def logits(self, sequence, n_last=1):
+            return rows
+
+    step = Broken("small").as_draft()
+    step.begin(Start([1], greedy, Sampling(), np.random.default_rng(0)))
+    with pytest.raises(RuntimeError, match=rf"small: expected a row of logits, shape \(1, 8\), got {got}"):
+        step([1, 2], 1)
+
+
 def test_sampled_texts_of_equal_models_accept_everything():
     """Equal rows, equal sampler: the acceptance probability of every token is 1, if both sides are warped alike."""
     decoder = SpeculativeDecoder(

@@ -3,8 +3,10 @@
 What all adapters share is tested in test_adapters.py.
 """
 
+import contextlib
 import gc
 import os
+import signal
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -231,6 +233,19 @@ def test_a_long_piece_takes_a_second_call(llama):
     assert llama()._piece(llama_double.LONG, False) == b"=" * 100
 
 
+@pytest.mark.parametrize("wrong", [-1, 10**6, 2**32 + 4, 2**40])
+def test_what_is_no_id_never_reaches_the_runtime(wrong, model):
+    """llama.cpp ends the process over it, or cuts it to 32 bits."""
+    for given in ([4, wrong], np.array([4, wrong])):
+        with pytest.raises(ValueError, match=rf"tokens\[1\] = {wrong} is outside \[0, {model.vocab_size}\)"):
+            model.decode(given)
+    with pytest.raises(ValueError, match=rf"tokens\[0\] = {model.vocab_size} is outside"):
+        model.decode([model.vocab_size])
+    model.decode([model.vocab_size - 1])
+    with pytest.raises(TypeError, match=r"tokens\[0\]: expected a token id, got float"):
+        model.decode([4.0])
+
+
 def test_an_unused_entry_has_no_spelling(llama):
     assert llama().vocabulary()[: llama_double.FIRST_BYTE] == [None, "<s>", "</s>"]
 
@@ -258,6 +273,13 @@ def test_a_model_without_a_template_says_so(llama):
 def test_the_context_is_cut_to_the_length_of_training(asked, trained, expected, llama):
     lib = llama_double.Lib(n_ctx_train=trained)
     assert llama(lib, n_ctx=asked).context_length == lib.settings.n_ctx == expected
+
+
+@pytest.mark.parametrize("asked", [64, 101, 2**32 + 8])
+def test_a_pass_is_no_longer_than_the_context(asked, llama):
+    """The runtime cuts the number to 32 bits; a batch of the whole was filled beyond its end."""
+    lib = llama_double.Lib(n_ctx_train=100)
+    assert llama(lib, n_batch=asked).n_batch == lib.settings.n_batch == min(asked, 100)
 
 
 def test_settings_reach_the_runtime(llama):
@@ -295,6 +317,37 @@ def test_what_cannot_be_used_is_refused_and_freed(options, message, made, llama)
     assert (lib.alive, lib.freed) == ([], made)
 
 
+@pytest.fixture
+def interruptible():
+    """As the interpreter starts, whatever the tests were started by."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("during", ["llama_model_load_from_file", "llama_init_from_model"])
+def test_an_interrupt_while_loading_is_not_lost(during, llama, monkeypatch, interruptible):
+    lib = llama_double.Lib()
+    works, goes_on = getattr(lib, during), []
+
+    def interrupted(*arguments):
+        ask = getattr(arguments[1], "progress_callback", lambda progress, data: None)
+        goes_on.append(ask(0.0, None))
+        # As in a callback of ctypes, which prints what is raised and goes on.
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        goes_on.append(ask(0.5, None))
+        return works(*arguments)
+
+    monkeypatch.setattr(lib, during, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        llama(lib)
+    assert goes_on == ([True, False] if during == "llama_model_load_from_file" else [None, None])
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    gc.collect()
+    assert not lib.alive
+
+
 @pytest.mark.parametrize("end", ["close", "with", "forget"])
 def test_everything_is_freed_once_and_in_order(end, llama):
     lib = llama_double.Lib()
@@ -327,6 +380,20 @@ def test_impossible_settings_are_refused_before_anything_is_loaded(llama, tmp_pa
             llama(**{name: 0})
     with pytest.raises(FileNotFoundError, match="which is not a file"):
         llama_cpp.Model(tmp_path)
+
+
+MESSAGES = [
+    ([{"role": "user", "content": "1"}, {"role": "user"}], ValueError, r"messages\[1\]: .*, got no content"),
+    ([{"content": "1"}], ValueError, r"messages\[0\]: expected role and content, got no role"),
+    (["hi"], TypeError, r"messages\[0\]: expected a mapping with role and content, got str"),
+]
+
+
+@pytest.mark.parametrize(("messages", "error", "said"), MESSAGES)
+def test_messages_that_lack_something_are_refused(messages, error, said, llama, library):
+    for model in (llama(), transformers.Model(torch_double.TinyModel(), torch_double.Tokenizer())):
+        with pytest.raises(error, match=said):
+            model.encode_chat(messages)
 
 
 # --- transformers --------------------------------------------------------------------------------------------------
@@ -464,6 +531,9 @@ def test_a_tokenizer_is_asked_for_what_is_meant(library):
     assert model.encode("45</s>", begin=False, special=True) == [4, 5, 2]
     assert (model.decode((1, 4, 5, 2)), model.decode([1, 4, 2], special=True)) == ("45", "142")
     assert model.encode_chat([{"role": "user", "content": "67"}]) == [1, 6, 7, 2]
+    for wrong in (-1, torch_double.VOCAB, 2**40):
+        with pytest.raises(ValueError, match=rf"tokens\[1\] = {wrong} is outside \[0, 16\)"):
+            model.decode([4, wrong])
     assert model.vocabulary() == [*(f"<{token}>" for token in range(12)), None, None, None, None]
     model.tokenizer.chat_template = None
     with pytest.raises(ValueError, match="expected a model with a chat template, got TinyModel"):

@@ -16,6 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from .._inputs import as_ids
 from ._steps import DraftModel, TargetModel
 
 
@@ -85,12 +86,22 @@ class CachedModel(ABC):
         Raises
         ------
         ValueError
-            The model has no template.
+            The model has no template, or a message lacks one of the two.
+        TypeError
+            A message is no mapping.
         """
 
     @abstractmethod
     def decode(self, tokens: Sequence[int], *, special: bool = False) -> str:
-        """Turn tokens into text; with `special` also those that are not text. What is no character becomes U+FFFD."""
+        """Turn tokens into text; with `special` also those that are not text. What is no character becomes U+FFFD.
+
+        Raises
+        ------
+        ValueError
+            An id is outside ``[0, V)``.
+        TypeError
+            One is no integer.
+        """
 
     @abstractmethod
     def vocabulary(self) -> list[str | None]:
@@ -217,14 +228,24 @@ class CachedModel(ABC):
     def _check(self, tokens: list[int], n_last: int) -> None:
         if not 1 <= n_last <= len(tokens):
             _fail_rows("tokens", len(tokens), n_last)
-        if min(tokens) < 0 or max(tokens) >= self.vocab_size:
-            where, token = next((i, x) for i, x in enumerate(tokens) if not 0 <= x < self.vocab_size)
-            raise ValueError(f"sequence[{self.n_cached + where}] = {token} is outside [0, {self.vocab_size})")
+        self._check_ids(tokens, "sequence", self.n_cached)
         total = self.n_cached + len(tokens)
         if total > self.context_length:
             raise ValueError(
                 f"sequence: expected at most {self.context_length} tokens, the context of {self.name}, got {total}"
             )
+
+    def _check_ids(self, tokens: list[int], name: str, start: int = 0) -> None:
+        """Refuse what is no id: runtimes cut it to 32 bits, or end the process."""
+        if tokens and (min(tokens) < 0 or max(tokens) >= self.vocab_size):
+            where, token = next((i, x) for i, x in enumerate(tokens) if not 0 <= x < self.vocab_size)
+            raise ValueError(f"{name}[{start + where}] = {token} is outside [0, {self.vocab_size})")
+
+    def _ids(self, tokens: Sequence[int]) -> list[int]:
+        """Give tokens to be decoded as a list of ids of the vocabulary."""
+        ids = as_ids(tokens, "tokens")
+        self._check_ids(ids, "tokens")
+        return ids
 
     def _advance(self, tokens: list[int], n_rows: int) -> NDArray[np.float32]:
         try:
@@ -278,6 +299,17 @@ def common_prefix(one: list[int], other: list[int], limit: int) -> int:
         else:
             end = middle
     return equal
+
+
+def as_messages(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """Give the messages of a chat as templates want them; these take what is missing for empty, or break."""
+    for i, message in enumerate(messages):
+        if not isinstance(message, Mapping):
+            raise TypeError(f"messages[{i}]: expected a mapping with role and content, got {type(message).__name__}")
+        for key in ("role", "content"):
+            if key not in message:
+                raise ValueError(f"messages[{i}]: expected role and content, got no {key}")
+    return [dict(message) for message in messages]
 
 
 def _fail_rows(name: str, n_tokens: int, n_last: Any) -> None:

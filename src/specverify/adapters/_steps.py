@@ -94,7 +94,7 @@ class DraftModel:
         Raises
         ------
         RuntimeError
-            No text was begun.
+            No text was begun, or the model gave something else than one row of V logits.
         """
         start = self._start
         if start is None:
@@ -103,9 +103,8 @@ class DraftModel:
         if not certain and len(self._rows) < k:
             self._rows = np.empty((k, self.model.vocab_size), np.float32)
         text = list(prefix)
-        row: NDArray[np.float32]
         for i in range(k):
-            (row,) = self.model.extend(text[-1:]) if i else self.model.logits(text)
+            row = _only_row(self.model.extend(text[-1:]) if i else self.model.logits(text), self.model)
             mask = None if start.mask is None else start.mask(text)
             if certain:
                 text.append(sample(row, 0.0, _GREEDY, mask=mask))
@@ -122,6 +121,14 @@ class DraftModel:
     def truncate(self, keep: int, /) -> int:
         """Forget all but the first `keep` tokens; give how many were removed. RuntimeError if the model cannot."""
         return self.model.truncate(keep)
+
+
+def _only_row(rows: NDArray[np.float32] | None, model: RowModel) -> NDArray[np.float32]:
+    if rows is None or np.shape(rows) != (1, model.vocab_size):
+        got = "None" if rows is None else f"shape {np.shape(rows)}"
+        raise RuntimeError(f"{model.name}: expected a row of logits, shape (1, {model.vocab_size}), got {got}")
+    row: NDArray[np.float32] = rows[0]
+    return row
 
 
 def _check_takes_logits(start: Start, model: RowModel) -> None:

@@ -8,8 +8,11 @@ pass, rows in place, roll-back of the memory. What is fed when: _cached.py.
 import ctypes
 import logging
 import os
+import signal
+import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,11 +20,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._cached import CachedModel
+from ._cached import CachedModel, as_messages
 from ._cpus import usable_cpus
 from ._extras import require
 
 _SEQUENCE = 0  # the only one in use
+_LONGEST = 2**31 - 1  # positions are int32
 _MAGIC = b"GGUF"  # what every such file begins with
 
 
@@ -38,7 +42,7 @@ class Model(CachedModel):
     n_threads : int, optional
         Threads of a pass. Default: the CPUs that this process may use.
     n_batch : int
-        Most tokens of a pass.
+        Most tokens of a pass, cut to the length of the context.
     flash_attn : bool
         Compute attention in the runtime's fused kernel. It makes rows of a batch of a few tokens equal to those of one
         token at a time in the formats Q8_0, Q4_0 and Q4_1; without it Q4_1 differs enough to change greedy texts.
@@ -85,16 +89,20 @@ class Model(CachedModel):
             logger.setLevel(logging.ERROR)
         lib.llama_backend_init()
 
-        self._model = lib.llama_model_load_from_file(os.fsencode(path), lib.llama_model_default_params())
+        handles = _Handles(lib)
+        self._close = weakref.finalize(self, handles.free)
+        with _interrupt_kept() as interrupted:
+            loading = lib.llama_model_default_params()
+            loading.progress_callback = lib.llama_progress_callback(lambda progress, data: not interrupted())
+            self._model = handles.model = lib.llama_model_load_from_file(os.fsencode(path), loading)
         if not self._model:
             raise ValueError(f"path: expected a model that llama.cpp can load, got {path}, {_what_it_is(path)}")
-        handles = _Handles(lib, self._model)
-        self._close = weakref.finalize(self, handles.free)
         if lib.llama_model_has_encoder(self._model) or not lib.llama_model_has_decoder(self._model):
             self.close()
             raise ValueError(f"path: expected a decoder-only model, got {path}")
         n_threads = n_threads or usable_cpus()
-        n_ctx = min(n_ctx, lib.llama_model_n_ctx_train(self._model) or n_ctx)  # 0: the file does not say
+        n_ctx = min(n_ctx, lib.llama_model_n_ctx_train(self._model) or _LONGEST)  # 0: the file does not say
+        n_batch = min(n_batch, n_ctx)
         settings = lib.llama_context_default_params()
         settings.n_ctx = n_ctx
         settings.n_batch = settings.n_ubatch = n_batch  # one pass is one pass
@@ -103,7 +111,8 @@ class Model(CachedModel):
             lib.LLAMA_FLASH_ATTN_TYPE_ENABLED if flash_attn else lib.LLAMA_FLASH_ATTN_TYPE_DISABLED
         )
         settings.swa_full = True  # or sliding windows could not be rolled back
-        self._context = handles.context = lib.llama_init_from_model(self._model, settings)
+        with _interrupt_kept():
+            self._context = handles.context = lib.llama_init_from_model(self._model, settings)
         if not self._context:
             self.close()
             raise ValueError(f"n_ctx: expected a context length that there is memory for, got {n_ctx} ({path})")
@@ -174,7 +183,7 @@ class Model(CachedModel):
         formatter = require("llama_cpp.llama_chat_format").Jinja2ChatFormatter(
             template.decode(), self._spelling(self._eos), self._spelling(self._bos)
         )
-        prompt: str = formatter(messages=[dict(message) for message in messages]).prompt
+        prompt: str = formatter(messages=as_messages(messages)).prompt
         tokens = self.encode(prompt, begin=False, special=True)
         if self._lib.llama_vocab_get_add_bos(self._vocabulary) and tokens[:1] != [self._bos]:
             tokens.insert(0, self._bos)
@@ -182,7 +191,7 @@ class Model(CachedModel):
 
     def decode(self, tokens: Sequence[int], *, special: bool = False) -> str:
         """Turn tokens into text; see :meth:`CachedModel.decode`."""
-        return b"".join(self._piece(token, special) for token in tokens).decode("utf-8", "replace")
+        return b"".join(self._piece(token, special) for token in self._ids(tokens)).decode("utf-8", "replace")
 
     def vocabulary(self) -> list[str | None]:
         """Give the file's spelling of each token, None for those marked as unused."""
@@ -212,6 +221,7 @@ class Model(CachedModel):
         return self._lib.llama_vocab_get_text(self._vocabulary, token).decode("utf-8", "replace") if token >= 0 else ""
 
     def _piece(self, token: int, special: bool) -> bytes:
+        # `token` has to be an id: any other ends the process by an exception of C++.
         self._live()
         size = 64
         while True:
@@ -232,12 +242,32 @@ def _what_it_is(path: Path) -> str:
     return f"a GGUF file of {size}: is it complete, and of an architecture that this version of llama.cpp knows?"
 
 
+@contextmanager
+def _interrupt_kept() -> Iterator[Callable[[], bool]]:
+    """Let Ctrl-C wait until llama.cpp returns; gives whether one waits that will end the work.
+
+    llama.cpp logs through a function in Python, and a KeyboardInterrupt raised in there is printed and forgotten.
+    """
+    usual = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(usual):
+        yield lambda: False
+        return
+    received: list[tuple[int, Any]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: received.append((number, frame)))
+    try:
+        yield lambda: bool(received) and usual is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, usual)
+        if received:
+            usual(*received[0])
+
+
 class _Handles:
     """What llama.cpp has to free, apart from the model object, so that its finaliser can hold it."""
 
-    def __init__(self, lib: Any, model: Any) -> None:
+    def __init__(self, lib: Any) -> None:
         self._lib = lib
-        self._model = model
+        self.model: Any = None
         self.context: Any = None
         self.batch: Any = None
 
@@ -246,7 +276,8 @@ class _Handles:
             self._lib.llama_batch_free(self.batch)
         if self.context:
             self._lib.llama_free(self.context)
-        self._lib.llama_model_free(self._model)
+        if self.model:
+            self._lib.llama_model_free(self.model)
 
 
 class _Batch:

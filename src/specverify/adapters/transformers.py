@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ._cached import CachedModel
+from ._cached import CachedModel, as_messages
 from ._cpus import usable_cpus
 from ._extras import require
 
@@ -179,15 +179,13 @@ class Model(CachedModel):
         tokenizer = self._tokenizer()
         if not tokenizer.chat_template:
             raise ValueError(f"messages: expected a model with a chat template, got {self.name}, which has none")
-        prompt = tokenizer.apply_chat_template(
-            [dict(message) for message in messages], add_generation_prompt=True, tokenize=False
-        )
+        prompt = tokenizer.apply_chat_template(as_messages(messages), add_generation_prompt=True, tokenize=False)
         return self.encode(prompt, begin=False, special=True)
 
     def decode(self, tokens: Sequence[int], *, special: bool = False) -> str:
         """Turn tokens into text; see :meth:`CachedModel.decode`."""
         text: str = self._tokenizer().decode(
-            list(tokens), skip_special_tokens=not special, clean_up_tokenization_spaces=False
+            self._ids(tokens), skip_special_tokens=not special, clean_up_tokenization_spaces=False
         )
         return text
 

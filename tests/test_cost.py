@@ -188,6 +188,7 @@ def test_wrong_arguments_are_refused():
     one = Acceptance.from_rate(0.5, 1)
     for call, message in (
         (lambda: predict(times, one, -1), "k: expected"),
+        (lambda: recommend(times, one, -1), "max_k: expected at least 0, got -1"),
         (lambda: predict(times, one, 2), "acceptance: expected the rates of 2 positions, got 1"),
         (lambda: predict(times, {1: one}, 2), "acceptance: expected an entry for rounds of 2"),
         (lambda: predict(times, one, 1, [0.5, 0.6]), "proposed: expected 2 shares"),
@@ -400,6 +401,21 @@ def test_the_command_interpolates_between_pairs_and_says_so(capsys):
     expected = recommend(times, Acceptance.from_at_least([0.9, 0.8, 0.7, 0.6]), 4, proposed)
     assert found["predictions"] == [one._asdict() for one in expected.predictions]
     assert (found["k"], found["advice"]) == (expected.k, expected.sentence)
+
+
+@pytest.mark.parametrize("acceptance", ["0.9", ",".join(["0.5"] * 50)])
+def test_the_command_considers_no_more_lengths_than_fit_a_screen_and_says_so(acceptance, capsys):
+    """All of a million take hours; as many rates in a list, gigabytes."""
+    known = 999_999_999_999 if acceptance == "0.9" else 50
+    arguments = ("--target", "1:6,1000000000000:7", "--acceptance", acceptance)
+    _, out, _ = call(capsys, *arguments)
+    assert out.splitlines()[33].split()[0] == "32"
+    assert f"k = 33 to {known} can be predicted as well: --max-k" in " ".join(out.split())
+    _, out, _ = call(capsys, *arguments, "--max-k", "40")
+    assert out.splitlines()[41].split()[0] == "40"
+    assert "as well" not in out
+    _, out, _ = call(capsys, *arguments, "--json")
+    assert len(json.loads(out)["predictions"]) == 33
 
 
 def test_the_command_reads_what_was_measured(capsys, tmp_path):

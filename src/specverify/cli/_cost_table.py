@@ -6,8 +6,11 @@ from .. import cost
 from ._terminal import Screen
 
 
-def show(screen: Screen, advice: cost.Advice) -> None:
-    """Print the predictions of all draft lengths, the advised one in colour, and the advice."""
+def show(screen: Screen, advice: cost.Advice, known: int | None = None) -> None:
+    """Print the predictions of all draft lengths, the advised one in colour, and the advice.
+
+    `known` is the longest draft of which something is known, if not all were asked for.
+    """
     screen.print("  k   tokens per target pass   ms per round   tokens/s   speed-up   ceiling")
     for one in advice.predictions:
         mark = " " if one.measured else "~"
@@ -22,6 +25,9 @@ def show(screen: Screen, advice: cost.Advice) -> None:
         screen.paragraph(
             "ceiling: of rounds that propose k tokens. A look-up that proposes fewer in many rounds can be above it."
         )
+    considered = len(advice.predictions) - 1
+    if known is not None and known > considered:
+        screen.paragraph(f"k = {considered + 1} to {known} can be predicted as well: --max-k.")
     screen.print()
     screen.print(advice.sentence)
 

@@ -17,6 +17,8 @@ from ._options import cost as milliseconds
 from ._options import non_negative, share
 from ._terminal import Screen
 
+_LONGEST = 32  # without --max-k: longer drafts than anyone uses, and a table that fits a screen
+
 
 def add(subparsers: Any) -> None:
     """Declare the command."""
@@ -56,7 +58,12 @@ def add(subparsers: Any) -> None:
     parser.add_argument(
         "--proposes", type=share, metavar="SHARE", help="share of rounds in which the draft proposes (default: 1)"
     )
-    parser.add_argument("--max-k", type=non_negative, metavar="K", help="longest draft (default: as far as is known)")
+    parser.add_argument(
+        "--max-k",
+        type=non_negative,
+        metavar="K",
+        help=f"longest draft (default: as far as is known, at most {_LONGEST})",
+    )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON, and nothing else")
     parser.set_defaults(run=run)
 
@@ -65,26 +72,34 @@ def run(options: argparse.Namespace) -> int:
     """Run the command."""
     try:
         times, acceptance, proposed = _given(options)
+        known = times.max_k
         if options.acceptance is not None:
             several = len(options.acceptance) > 1
             acceptance = (
                 cost.Acceptance.from_at_least(options.acceptance)
                 if several
-                else cost.Acceptance.from_rate(options.acceptance[0], times.max_k)
+                else cost.Acceptance.from_rate(options.acceptance[0], min(known, _longest(options)))
             )
         if options.proposes is not None:
             proposed = cost.ProposedLengths((options.proposes,), (0.0,))
         if acceptance is None:
             raise ValueError("--acceptance: expected a rate, or a file that holds one, got neither")
-        max_k = min(times.max_k, acceptance.max_k) if options.max_k is None else options.max_k
+        if options.acceptance is None or len(options.acceptance) > 1:  # one rate holds for any length
+            known = min(known, acceptance.max_k)
+        max_k = min(known, _LONGEST) if options.max_k is None else options.max_k
         advice = cost.recommend(times, acceptance, max_k, proposed)
     except (OSError, ValueError) as error:
         return fail(error)
     if options.json:
         print(dumps(_cost_table.as_json(times, acceptance, proposed, advice)))
     else:
-        _cost_table.show(Screen(sys.stdout), advice)
+        _cost_table.show(Screen(sys.stdout), advice, known if options.max_k is None else None)
     return 0
+
+
+def _longest(options: argparse.Namespace) -> int:
+    longest: int = _LONGEST if options.max_k is None else options.max_k
+    return longest
 
 
 def _given(

@@ -166,13 +166,15 @@ def recommend(
     Raises
     ------
     ValueError
-        As :func:`predict`.
+        A negative `max_k`; and as :func:`predict`.
 
     Examples
     --------
     >>> recommend(StepTimes(target=((1, 0.006), (2, 0.030))), Acceptance.from_rate(1.0, 1), max_k=1).sentence
     'Do not speculate: plain decoding gives 166.7 tokens/s, k = 1 at best 66.7 (0.40x), whatever is accepted.'
     """
+    if max_k < 0:
+        raise ValueError(f"max_k: expected at least 0, got {max_k}")
     predictions = tuple(predict(times, acceptance, k, proposed) for k in range(max_k + 1))
     best = max(predictions, key=lambda one: (one.tokens_per_second, -one.k))
     return Advice(predictions, best.k, _sentence(predictions, best))

@@ -3,7 +3,9 @@
 import concurrent.futures
 import io
 import json
+import os
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -163,6 +165,71 @@ def test_impossible_options_are_refused(arguments, capsys):
         cli.main(arguments)
     assert exit_info.value.code == 2
     assert "error: argument" in capsys.readouterr().err
+
+
+# --- standard streams ----------------------------------------------------------------------------------------------
+
+COMMANDS = (
+    ("cost", "--target", "6,30", "--acceptance", "1"),
+    ("cost", "--target", "6,30", "--acceptance", "1", "--json"),
+    ("run", "--tokens", "20"),
+)
+needs_full = pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+
+
+@pytest.mark.parametrize("arguments", COMMANDS)
+def test_a_closed_output_is_one_line(arguments, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)
+    assert cli.main(arguments) == 2
+    assert capsys.readouterr().err == "specverify: standard output: expected an open stream, got a closed one\n"
+
+
+@needs_full
+@pytest.mark.parametrize("arguments", [*COMMANDS, ("--version",), ("run", "--help")])
+def test_an_output_that_is_full_is_one_line(arguments, capsys, monkeypatch):
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert cli.main(arguments) == 2  # and closing it raises nothing any more
+    assert capsys.readouterr().err == (
+        "specverify: standard output: expected to write to it, got: No space left on device\n"
+    )
+
+
+@pytest.mark.parametrize("arguments", COMMANDS)
+def test_an_output_that_nobody_reads_has_a_code_of_its_own(arguments, capsys, monkeypatch):
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w", encoding="utf-8") as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        assert cli.main(arguments) == 141
+    assert capsys.readouterr().err == ""
+
+
+def test_a_closed_error_stream_puts_nothing_among_the_results(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", None)
+    assert cli.main(("cost", "--target", "6")) == 2
+    assert cli.main(COMMANDS[-1]) == 0
+    assert "specverify:" not in capsys.readouterr().out
+    assert sys.stderr is None
+
+
+@needs_full
+def test_an_error_stream_that_is_full_changes_no_code(monkeypatch):
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        assert cli.main(("cost", "--target", "6")) == 2
+        with pytest.raises(SystemExit) as ended:
+            cli.main(("run", "--rule", "guess"))
+        assert ended.value.code == 2
+
+
+def test_a_file_that_cannot_be_written_is_one_line(capsys, tmp_path):
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "none" / "x.svg"
+    assert cli.main(("law", "--rounds", "5", "--vocab", "50", "--plot", str(path))) == 2
+    err = capsys.readouterr().err
+    assert len(err.splitlines()) == 1
+    assert str(path) in err
 
 
 class Terminal(io.StringIO):

@@ -1,6 +1,7 @@
 """``specverify generate``: what it shows, counts and compares, with models of bytes that say a given text."""
 
 import argparse
+import io
 import json
 import sys
 
@@ -547,6 +548,29 @@ def test_a_reader_that_has_seen_enough_is_no_failure_of_this_command(models, mon
     with pytest.raises(BrokenPipeError):
         generate.run(parser.parse_args(["generate", "--target", "target", "--prompt", PROMPT]))
     assert models["target"].closed
+
+
+def test_a_stream_without_a_character_shows_an_escape_and_its_marks_below(models, monkeypatch):
+    stream = io.TextIOWrapper(io.BytesIO(), "ascii", newline="\n")
+    monkeypatch.setattr(sys, "stdout", stream)
+    assert cli.main(["generate", "--target", "target", "--draft", "draft", "--prompt", PROMPT]) == 0
+    lines = stream.buffer.getvalue().decode("ascii").splitlines()
+    at = next(i for i, line in enumerate(lines) if r"n\xe9 \u6f22" in line)
+    assert len(lines[at + 1]) == len(lines[at]) + 1  # the line end has a mark as well
+
+
+def test_a_closed_standard_input_holds_no_prompt(models, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    code, out, err = call(capsys, prompt=None)
+    assert (code, out) == (2, "")
+    assert err == "specverify: a prompt: expected --prompt, --prompt-file or text on the standard input, got none\n"
+
+
+def test_a_standard_input_that_cannot_be_read_is_named(models, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff"), "utf-8"))
+    code, _, err = call(capsys, prompt=None)
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert err.startswith("specverify: standard input: expected a text in UTF-8: ")
 
 
 def test_a_missing_extra_names_itself(models, capsys, monkeypatch):

@@ -33,14 +33,21 @@ class Screen:
     def __init__(self, stream: TextIO) -> None:
         terminal = stream.isatty()
         self._stream = stream
+        self._encoding = stream.encoding  # None of a stream that takes any character
         self.colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         self.width = min(shutil.get_terminal_size().columns, _WIDEST) if terminal else _PLAIN_WIDTH
         self._block, self.stroke = ("█", "│") if _can_encode(stream, "█│") else ("#", "|")
         self.micro = "µ" if _can_encode(stream, "µ") else "u"
 
     def print(self, text: str = "", end: str = "\n") -> None:
-        """Write a line and show it at once."""
-        print(text, end=end, file=self._stream, flush=True)
+        """Write a line and show it at once; what the stream has no character for, as an escape."""
+        print(self.encodable(text), end=end, file=self._stream, flush=True)
+
+    def encodable(self, text: str) -> str:
+        """Give the text with escapes for what the stream has no character for."""
+        if not self._encoding:
+            return text
+        return text.encode(self._encoding, "backslashreplace").decode(self._encoding)
 
     def paragraph(self, text: str, style: str | None = None) -> None:
         """Write text, wrapped to the width of the screen."""
@@ -81,7 +88,7 @@ class MarkedText:
 
     def add(self, token: str, style: str) -> None:
         """Append a token. A line end is shown as one cell, so that its mark has a place."""
-        shown = " " if token == "\n" else token
+        shown = " " if token == "\n" else self._screen.encodable(token)  # before its marks are counted
         if self._column + len(shown) > self._screen.width:
             self.end_line()
         if self._screen.colour:

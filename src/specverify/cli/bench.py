@@ -5,10 +5,12 @@ Parses and prints. What is measured, and how: specverify/measure.py.
 
 import argparse
 import json
+import sys
 from typing import Any
 
 from .. import measure
 from ._options import positive
+from ._terminal import Screen
 
 
 def add(subparsers: Any) -> None:
@@ -27,7 +29,7 @@ def add(subparsers: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the command."""
     results = measure.measure_machine(options.seconds)
-    print(json.dumps(results, indent=1) if options.json else as_markdown(results))
+    Screen(sys.stdout).print(json.dumps(results, indent=1) if options.json else as_markdown(results))
     return 0
 
 

@@ -104,9 +104,7 @@ def run(options: argparse.Namespace) -> int:
     with ExitStack() as opened:
         try:
             return _Job(options, opened).run()
-        except BrokenPipeError:  # not an error: nobody reads on
-            raise
-        except (ImportError, OSError, RuntimeError, ValueError) as error:
+        except (ImportError, RuntimeError, ValueError) as error:  # cli.main takes OSErrors: some are of the streams
             return fail(error)
 
 
@@ -319,10 +317,20 @@ def _prompt(options: argparse.Namespace) -> str:
             reason = getattr(error, "strerror", None) or error
             raise ValueError(f"--prompt-file: expected a text in UTF-8, got {options.prompt_file}: {reason}") from error
     else:
-        text = "" if sys.stdin.isatty() else sys.stdin.read()
+        text = _standard_input()
     if not text:
         raise ValueError("a prompt: expected --prompt, --prompt-file or text on the standard input, got none")
     return text
+
+
+def _standard_input() -> str:
+    if sys.stdin is None or sys.stdin.isatty():  # None: it was closed
+        return ""
+    try:
+        return sys.stdin.read()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ValueError(f"standard input: expected a text in UTF-8: {reason}") from error
 
 
 def _load(option: str, path: str, expected: str, options: argparse.Namespace) -> adapters.CachedModel:

@@ -149,7 +149,7 @@ def goals(document):
         found.append(Goal(text, rows, lambda row: row["us"]["specverify"], limit))
     text = "a round of K = 16 rejected at 0: at most 1.3 times as long as one of K = 1"
     found.append(Goal(text, document["visited"], lambda row: row["us"]["long"] / row["us"]["short"], 1.3))
-    found += sampler_goals(document) + peer_goals(document)
+    found += sampler_goals(document) + loop_goals(document) + peer_goals(document)
     return [goal for goal in found if goal.rows]
 
 
@@ -177,6 +177,16 @@ def sampler_goals(document):
     return found
 
 
+def loop_goals(document):
+    """Give the goals for the draft/verify loop and its drafts without a model."""
+    text = "the draft/verify loop, K = 4, V = 32,000: at most 40 µs a round beside verification"
+    lookups = "1,000 look-ups in a text that grows to 50,000 tokens: at most 20 ms, the index included"
+    return [
+        Goal(text, document["loops"], us_of_the_loop, 40),
+        Goal(lookups, document["lookups"], lambda row: row["us"]["specverify"] / 1000, 20),
+    ]
+
+
 def peer_goals(document):
     rows = [row for row in document["peers"] if "transformers" in row["us"]]
     text = "at least 50 times as fast as transformers' function, {}"
@@ -188,6 +198,10 @@ def peer_goals(document):
 
 def ratio_to(other, mine="specverify"):
     return lambda row: other(row["us"]) / row["us"][mine]
+
+
+def us_of_the_loop(row):
+    return (row["us"]["specverify"] - row["us"]["verification"]) / row["rounds"]
 
 
 def torch_us(us):
@@ -224,7 +238,7 @@ def words(row):
     parts = [f"V = {row['vocab']:,}"] if "vocab" in row else []
     parts += [row["operation"]] if "operation" in row and "inputs" in row else []
     parts += ["normalized"] if row.get("normalized") else []
-    parts += [row["settings"]] if "settings" in row else []
+    parts += [row[key] for key in ("settings", "rows", "text") if key in row]
     if "rejected_at" in row:
         parts += [f"K = {row['k']}", f"rejected {rejection(row)}"]
     return ", ".join(parts)
@@ -382,6 +396,19 @@ def block_tables(document):
     return found
 
 
+def loop_table(document):
+    lines = [
+        [
+            row["rows"],
+            number(row["us"]["specverify"] / row["rounds"]),
+            number(row["us"]["verification"] / row["rounds"]),
+            number(us_of_the_loop(row)),
+        ]
+        for row in document["loops"]
+    ]
+    return table(["rows ", "a round, µs", "verification, µs", "the rest, µs"], lines)
+
+
 def lookup_table(document):
     lines = []
     for row in document["lookups"]:
@@ -475,6 +502,7 @@ def full_section(document):
         "Sparse rounds, K = 4, 40 tokens a row": ("sparse", sparse_table),
         "Batches": ("batches", batch_tables),
         "Block rule": ("block", block_tables),
+        "The loop, with models that answer at once, K = 4, V = 32,000": ("loops", loop_table),
         "Look-ups in a text that grows to 50,000 tokens": ("lookups", lookup_table),
         "Other packages on the same arrays, K = 4": ("peers", other_table),
     }

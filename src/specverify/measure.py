@@ -360,8 +360,8 @@ def document(suite: str) -> dict[str, Any]:
     ``rows`` has what :func:`as_row` gives; ``fixed`` the fixed costs of a call. Only the full suite measures the rest:
     ``visited``, long rounds that end at position 0 beside short ones; ``warped``, one row of logits; ``logits`` and
     ``sparse``, rounds of such rows; ``batches`` and ``requests``, many requests and the cost of one more; ``block``,
-    the block rule beside the token rule; ``loops``, the draft/verify loop beside verification alone; ``lookups``, drafts
-    from a growing text beside a scan; and, dated, ``peers`` and ``models``, for which other packages must be there.
+    the block rule beside the token rule; ``loops``, the draft/verify loop beside verification; ``lookups``, drafts from
+    a growing text beside a scan; and, dated, ``peers`` and ``models``, for which other packages must be there.
     """
     return {"schema": SCHEMA, "suite": suite, "machine": describe_machine(), **{kind: [] for kind in KINDS}}
 

@@ -172,7 +172,7 @@ def sampler_goals(document):
     text = "a round of sparse rows, top 40 on both sides: at most 10 µs"
     found.append(Goal(text, document["sparse"], lambda row: row["us"]["specverify"], 10))
     text = "a batch of 32 requests, K = 4, V = 32,000: at least 1.8 times as fast on two threads as on one"
-    found.append(Goal(text, document["batches"], on_two_threads, 1.8, at_least=True))
+    found.append(Goal(text, document["batches"], on_two_threads, 1.8, True, reading_on_two_threads))
     found.append(Goal("one more request in a batch: at most 0.2 µs", document["requests"], us_of_a_request, 0.2))
     return found
 
@@ -210,6 +210,10 @@ def torch_us(us):
 
 def on_two_threads(row):
     return row["us"]["threads_1"] / row["us"]["threads_2"]
+
+
+def reading_on_two_threads(row):
+    return row["us"]["read_1"] / row["us"]["read_2"]
 
 
 def us_of_a_request(row):
@@ -348,12 +352,13 @@ def batch_tables(document):
     for row in document["batches"]:
         us = row["us"]
         sizes = [str(row["requests"]), str(row["k"]), f"{row['vocab']:,}"]
-        lines.append([*sizes, number(us["threads_1"]), number(us["threads_2"]), number(on_two_threads(row))])
+        times = [us["threads_1"], us["threads_2"], on_two_threads(row), reading_on_two_threads(row)]
+        lines.append([*sizes, *map(number, times)])
 
     def more(row):
         return f"{us_of_a_request(row):.3f}"
 
-    found = table(["requests", "K", "V", "one thread, µs", "two threads, µs", "two threads ×"], lines)
+    found = table(["requests", "K", "V", "one thread, µs", "two threads, µs", "two threads ×", "`np.max` ×"], lines)
     lines = [
         [str(row["few"]), number(row["us"]["few"]), f"{row['many']:,}", number(row["us"]["many"]), more(row)]
         for row in document["requests"]

@@ -182,6 +182,18 @@ def batch(requests: int, k: int, vocab: int) -> tuple[np.ndarray, ...]:
     return target, draft, rng.integers(0, vocab, (requests, k)), uniforms
 
 
+def read_batch(arrays, mapping):
+    """Take the maximum of every row of a batch, its requests in two halves: what reading alone takes."""
+    target, draft = arrays[:2]
+    half = len(target) // 2
+
+    def read(part):
+        for rows in (*target[part], *draft[part]):
+            np.max(rows)
+
+    return list(mapping(read, (slice(0, half), slice(half, None))))
+
+
 def check_batch(arrays: tuple[np.ndarray, ...], answer: Any, requests: int = 2) -> None:
     """Compare the first requests of a batch with the reference, and the others with the same requests one by one."""
     for b, one in enumerate(zip(*arrays, strict=True)):

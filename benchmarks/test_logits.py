@@ -1,6 +1,7 @@
 """Rows of logits and rounds of them, sparse rounds, batches."""
 
 import functools
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import peers
@@ -68,7 +69,11 @@ def test_batch_on_two_threads(benchmark, time_in_turn):
     for function in on.values():
         samplers.check_batch(arrays, function(*arrays))
     competing = {f"threads_{threads}": Contender(function, [arrays], 0) for threads, function in on.items()}
-    turns, seconds = time_in_turn(competing, warm=True)
+    with ThreadPoolExecutor(2) as executor:
+        reading = functools.partial(samplers.read_batch, arrays)
+        competing["read_1"] = Contender(reading, [(map,)], 0)
+        competing["read_2"] = Contender(reading, [(executor.map,)], 0)
+        turns, seconds = time_in_turn(competing, warm=True)
     about = {"requests": samplers.REQUESTS, "k": samplers.BATCH_K, "vocab": samplers.BATCH_VOCAB}
     benchmark.extra_info["batches"] = about | {"variant": active_isa()} | turns.result(seconds, "threads_1")
 

@@ -557,6 +557,14 @@ def test_a_round_that_fails_after_its_verdict_was_never_there():
             "mask: expected int32 words of 32 tokens each, or bool.*got dtype int64",
             {"mask": lambda text: np.full(4, -1)},
         ),
+        (ValueError, r"mask: expected bool \[128\], got \[5\]", {"mask": lambda text: np.ones(5, bool)}),
+        (
+            ValueError,
+            r"mask: expected shape \[V\] of bool, got \(1, 128\)",
+            {"mask": lambda text: np.ones((1, V), bool)},
+        ),
+        (TypeError, "mask: expected a function of the text, got ndarray", {"mask": np.ones(V, bool)}),
+        (TypeError, "rng: expected what .* got RandomState", {"rng": np.random.RandomState(0)}),
         (ValueError, r"mask: expected shape \[ceil", {"mask": lambda text: np.full((1, 4), -1, np.int32)}),
         (
             ValueError,

@@ -323,7 +323,7 @@ def test_settings_that_mean_nothing(settings_, message):
         (
             {"sampling": Sampling(), "mask": np.ones((2, 2))},
             TypeError,
-            r"^mask: expected int32 words, got dtype float64$",
+            r"^mask: expected int32 words of 32 tokens each, or bool, got dtype float64$",
         ),
         (
             {"sampling": Sampling(), "mask": np.ones((1, 2), np.int32)},
@@ -402,3 +402,28 @@ def test_helper_rows_are_probabilities_and_not_logits():
     target, _ = helpers.rows_of_kind("dense", 50)
     plain = specverify.probabilities(target[0])
     assert not np.allclose(plain, specverify.probabilities(target[0], Sampling()), atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["temperature", "top_p", "min_p"])
+def test_settings_that_are_no_numbers_are_named(name):
+    with pytest.raises(TypeError, match=f"{name}: expected a number, got str"):
+        Sampling(**{name: "hot"})
+
+
+def test_masks_of_booleans_are_packed():
+    rng = np.random.default_rng(0)
+    for vocab in (1, 31, 32, 33, 100):
+        logits = rng.normal(size=(3, vocab)).astype(np.float32)
+        allowed = rng.random((3, vocab)) < 0.5
+        allowed[:, 0] = True
+        words = np.packbits(np.pad(allowed, ((0, 0), (0, -vocab % 32))), axis=1, bitorder="little").view(np.int32)
+        got, expected = (specverify.probabilities(logits, Sampling(), mask=mask).tolist() for mask in (allowed, words))
+        assert got == expected
+        tokens, uniforms = np.argmax(np.where(allowed[:2], logits[:2], -9), axis=1), [0.5, 0.5, 0.5]
+        verdicts = {
+            specverify.verify_sampled(logits, None, tokens, uniforms, sampling=Sampling(), mask=mask)
+            for mask in (allowed, words)
+        }
+        assert len(verdicts) == 1
+    with pytest.raises(ValueError, match="bool"):
+        specverify.probabilities(logits, Sampling(), mask=np.ones((3, 200), bool))

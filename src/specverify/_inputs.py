@@ -179,8 +179,12 @@ def as_bounds(cu_lengths: Any, target_rows: int) -> np.ndarray:
 def as_mask(mask: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Give a packed token bitmask: int32 words, one row for each target row, at least ceil(V / 32) words wide."""
     array = _as_array(mask, "mask")
+    if array.dtype == bool and array.ndim:
+        array = _packed(array)
+        if array.shape[-1] > shape[-1]:
+            raise ValueError(f"mask: expected shape {shape} (one bit a token) or bool [..., V], got {mask.shape}")
     if array.dtype not in (np.int32, np.uint32):
-        raise TypeError(f"mask: expected int32 words, got dtype {array.dtype}")
+        raise TypeError(f"mask: expected int32 words of 32 tokens each, or bool, got dtype {array.dtype}")
     if array.shape[:-1] != shape[:-1] or array.ndim == 0 or array.shape[-1] < shape[-1]:
         raise ValueError(f"mask: expected shape {shape} (one bit a token), got {array.shape}")
     if array.strides[-1] == array.itemsize and array.flags.aligned and array.dtype.isnative:
@@ -192,13 +196,21 @@ def as_mask_words(words: Any, width: int | None = None) -> np.ndarray:
     """Give what a grammar answers, the bitmask of one position, as int32; of `width` words, once that is known."""
     array = _as_array(words, "mask")
     if array.dtype == bool and array.ndim == 1:
-        array = np.packbits(np.pad(array, (0, -len(array) % 32)), bitorder="little").view(np.int32)
+        array = _packed(array)
+    elif array.dtype == bool:
+        raise ValueError(f"mask: expected shape [V] of bool, got {array.shape}")
     if array.dtype not in (np.int32, np.uint32):
         raise TypeError(f"mask: expected int32 words of 32 tokens each, or bool [V], got dtype {array.dtype}")
     if array.ndim != 1 or (width is not None and len(array) != width):
         expected = "[ceil(V / 32)]" if width is None else f"({width},), as at the position before"
         raise ValueError(f"mask: expected shape {expected}, got {array.shape}")
     return array.view(np.int32)
+
+
+def _packed(allowed: np.ndarray) -> np.ndarray:
+    """Give booleans as words of 32, lowest bit first."""
+    padding = [(0, 0)] * (allowed.ndim - 1) + [(0, -allowed.shape[-1] % 32)]
+    return np.packbits(np.pad(allowed, padding), axis=-1, bitorder="little").view(np.int32)
 
 
 def as_count(value: Any, name: str) -> int:

@@ -129,6 +129,12 @@ class SpeculativeDecoder:
             raise ValueError(f"rule: expected one of {', '.join(_RULES)}, got {rule!r}")
         if mask is not None and not self._greedy and sampling is None:
             raise ValueError("mask: expected greedy decoding or sampling=..., since it applies to logits")
+        if mask is not None and not callable(mask):
+            raise TypeError(f"mask: expected a function of the text, got {type(mask).__name__}")
+        if isinstance(rng, np.random.RandomState):
+            raise TypeError("rng: expected what numpy.random.default_rng takes, got RandomState, which has no streams")
+        if not isinstance(rng, np.random.Generator):
+            np.random.default_rng(rng)  # to refuse it here
         if draft_step is not None:
             _inputs.check_step(draft_step, "draft_step")
         _inputs.check_step(target_step, "target_step")
@@ -136,7 +142,7 @@ class SpeculativeDecoder:
         self._target_step = target_step
         self._sampling = sampling
         self._rule = _RULES[rule]
-        self._mask = None if mask is None else _packed(mask)
+        self._mask = None if mask is None else _Packed(mask)
         self._normalized = normalized
         self._rng = rng
         self._ending = Ending(end_tokens, stop)
@@ -295,6 +301,9 @@ class _Run:
         options: dict[str, Any] = {}
         if decoder._mask is not None:
             options["mask"] = self._mask_rows(decoder._mask, proposed)
+            width = getattr(target_rows, "shape", (decoder._mask.vocab,))[-1]
+            if decoder._mask.vocab not in (None, width):
+                raise ValueError(f"mask: expected bool [{width}], got [{decoder._mask.vocab}]")
         if decoder._greedy:
             greedily: Verdict = verify_greedy(target_rows, tokens, **options)
             return greedily
@@ -334,8 +343,18 @@ class _Run:
             raise failures[0]
 
 
-def _packed(mask: MaskStep) -> MaskStep:
-    return lambda text: _inputs.as_mask_words(mask(text))
+class _Packed:
+    """A grammar whose answers are packed words, whatever it gives; it remembers the length of booleans."""
+
+    def __init__(self, mask: MaskStep) -> None:
+        self._mask = mask
+        self.vocab: int | None = None
+
+    def __call__(self, text: Sequence[int]) -> np.ndarray:
+        answer = self._mask(text)
+        words = _inputs.as_mask_words(answer)
+        self.vocab = len(answer) if len(answer) != len(words) else None
+        return words
 
 
 def _stream(run: _Run) -> Iterator[int]:

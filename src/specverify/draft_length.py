@@ -5,6 +5,7 @@ cost/; its running estimates: _running.py; the loop: decoder.py.
 """
 
 import math
+from numbers import Real
 from typing import Protocol
 
 from . import _inputs
@@ -159,6 +160,10 @@ class AdaptiveDraftLength:
         shortest: int = 64,
     ) -> None:
         max_k = _inputs.as_count(max_k, "max_k")
+        if not (times is None or isinstance(times, StepTimes)):
+            raise TypeError(f"times: expected StepTimes, got {type(times).__name__}")
+        if not (draft_cost is None or isinstance(draft_cost, Real)):
+            raise TypeError(f"draft_cost: expected a number, got {type(draft_cost).__name__}")
         if times is not None and draft_cost is not None:
             raise ValueError(f"draft_cost: expected None beside times, which say what a draft takes, got {draft_cost}")
         if draft_cost is not None and not 0.0 <= draft_cost < math.inf:

@@ -32,7 +32,7 @@ def sample(
     sampling : Sampling, optional
         How logits become probabilities.
     mask : array_like of int32, shape [ceil(V / 32)] or [B, ceil(V / 32)], optional
-        Token bitmask, as in :func:`verify_sampled`.
+        Token bitmask, or booleans, as in :func:`verify_sampled`.
     bias : array_like of float32, shape [V], optional
         Added to the logits.
     with_probabilities : bool

@@ -5,7 +5,7 @@ What they do to a row is in ``_warp.pxi``, and in plain NumPy in :mod:`specverif
 
 import math
 from dataclasses import dataclass
-from numbers import Integral
+from numbers import Integral, Real
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,8 @@ class Sampling:
 
     Raises
     ------
+    TypeError
+        Something is no number.
     ValueError
         A temperature below 0 or not finite, a negative `top_k`, a `top_p` outside ``(0, 1]``, a `min_p` outside
         ``[0, 1]``.
@@ -48,6 +50,9 @@ class Sampling:
     min_p: float = 0.0
 
     def __post_init__(self) -> None:
+        for name in ("temperature", "top_p", "min_p"):
+            if not isinstance(getattr(self, name), Real):
+                raise TypeError(f"{name}: expected a number, got {type(getattr(self, name)).__name__}")
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
             raise ValueError(f"temperature: expected a finite number, 0 or more, got {self.temperature}")
         if not (isinstance(self.top_k, Integral) and 0 <= self.top_k < 2**63):

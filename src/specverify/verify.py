@@ -91,7 +91,7 @@ def verify_sampled(
         sides alike. Sparse rows stay what they are, probabilities.
     mask : array_like of int32, shape [K + 1, ceil(V / 32)]
         With `sampling`: a packed token bitmask, one bit a token, lowest first, set where the token is allowed, as
-        grammars give it; row i masks target and draft at position i.
+        grammars give it; row i masks target and draft at position i. Booleans [K + 1, V] are packed first.
     bias : array_like of float32, shape [V] or [B, V]
         With `sampling`: added to the logits of both sides before anything else.
     lengths : array_like of int, shape [B]

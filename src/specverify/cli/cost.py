@@ -80,6 +80,9 @@ def run(options: argparse.Namespace) -> int:
                 if several
                 else cost.Acceptance.from_rate(options.acceptance[0], min(known, _longest(options)))
             )
+            proposed = None  # a file's word on proposals belongs to its acceptance
+        if options.max_k is not None and options.max_k > known:
+            raise ValueError(f"--max-k: expected at most {known}, the longest draft that is timed, got {options.max_k}")
         if options.proposes is not None:
             proposed = cost.ProposedLengths((options.proposes,), (0.0,))
         if acceptance is None:
@@ -109,7 +112,11 @@ def _given(
         for name in ("draft", "draft_call", "catch_up", "verify"):
             if getattr(options, name) is not None:
                 raise ValueError(f"--{name.replace('_', '-')}: expected with --target only, the file holds the times")
-        return cost.from_json(json.loads(options.file.read_text(encoding="utf-8")))
+        try:
+            return cost.from_json(json.loads(options.file.read_text(encoding="utf-8")))
+        except ValueError as error:
+            hint = "specverify generate --cost --json writes one"
+            raise ValueError(f"--from: {options.file}: {error} ({hint})") from None
     table, between = options.target
     # Plain decoding is given its target pass alone, so --verify is what a draft adds.
     verify = ((0, 0.0), (1, options.verify / 1e3)) if options.verify else ()

@@ -291,7 +291,10 @@ class _Job:
 
 
 def _draft_length(text: str) -> int | str:
-    return text if text == "auto" else non_negative(text)
+    try:
+        return text if text == "auto" else non_negative(text)
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(f"{error}, or auto") from None
 
 
 def _stop_text(text: str) -> str:

@@ -171,7 +171,7 @@ def recommend(
     Examples
     --------
     >>> recommend(StepTimes(target=((1, 0.006), (2, 0.030))), Acceptance.from_rate(1.0, 1), max_k=1).sentence
-    'Do not speculate: plain decoding gives 166.7 tokens/s, k = 1 at best 66.7 (0.40x); were all accepted, at most 0.40x.'
+    'Do not speculate: plain decoding gives 166.7 tokens/s, k = 1 at best 66.7 (0.40x); were all accepted 0.40x.'
     """
     if max_k < 0:
         raise ValueError(f"max_k: expected at least 0, got {max_k}")
@@ -331,7 +331,7 @@ def _sentence(predictions: Sequence[Prediction], best: Prediction) -> str:
         return f"Do not speculate: plain decoding gives {rate}, and no draft length was considered."
     second = max(predictions[1:], key=lambda one: one.tokens_per_second)
     most = max(one.ceiling for one in predictions[1:])
-    hopeless = f"; were all accepted, at most {most:.2f}x" if most < 1.0 else ""
+    hopeless = f"; were all accepted {most:.2f}x" if most < 1.0 else ""
     return (
         f"Do not speculate: plain decoding gives {rate}, k = {second.k} at best {second.tokens_per_second:.1f} "
         f"({second.speedup:.2f}x){hopeless}."

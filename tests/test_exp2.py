@@ -137,3 +137,24 @@ def test_mask_bias_and_maxima_of_parts(isa, n):
     bits = (row + F(0)).view(np.int32)
     ordered = bits ^ ((bits >> 31) & 0x7FFFFFFF)
     assert keys.tolist() == [ordered[start : start + 16].max() for start in range(0, n, 16)]
+
+
+@pytest.mark.parametrize("group", [64, 128, 256, 1024, 4096])
+def test_maxima_of_long_groups(isa, group):
+    """What a selection takes: whole groups of any power of 2, a tail, zeros of both signs, NaN of either sign."""
+    table, rng = loops.table(), np.random.default_rng(group)
+    for n in (group - 1, group, 4096, 4096 + 3 * group + 5):
+        row = rng.normal(size=n).astype(F)
+        row[: n // 3] = np.where(rng.random(n // 3) < 0.5, F(-0.0), F(-1))
+        keys, top = np.empty(-(-n // group), np.int32), np.zeros(1, np.uint32)
+        table.group_tops(loops.pointer(row), n, group, loops.pointer(keys), loops.pointer(top))
+        bits = (row + F(0)).view(np.int32)
+        ordered = bits ^ ((bits >> 31) & 0x7FFFFFFF)
+        assert keys.tolist() == [ordered[start : start + group].max() for start in range(0, n, group)]
+        assert top[0] == row.view(np.uint32).max() <= 0xFF800000
+        for place in (0, n // 2, n - 1):
+            spoilt = row.copy()
+            spoilt.view(np.uint32)[place] = 0xFFC00000
+            top[0] = 0
+            table.group_tops(loops.pointer(spoilt), n, group, loops.pointer(keys), loops.pointer(top))
+            assert top[0] == 0xFFC00000

@@ -43,8 +43,7 @@ cdef extern from "_exp2.h" nogil:
 cdef enum:
     LONG_STRETCH = 4096              # entries whose maximum is taken at a time
     STRETCH = 256                    # entries that are searched at a time for one known to be among them
-    HALF_BLOCK = 2048                # of SV_BLOCK
-    QUARTER_BLOCK = 1024
+    QUARTER_BLOCK = 1024             # of SV_BLOCK
 
 
 include "_lanes.pxi"
@@ -360,23 +359,41 @@ cdef void keep(const float* logits, float* weights, Py_ssize_t n, float bound, f
         weights[i] = weights[i] if logits[i] >= bound and weights[i] >= least else <float>0.0
 
 
-# Maxima of groups are taken pair by pair, level by level, since to reduce every group of 64 by itself takes longer than
-# to read it. The sum with 0.0 makes zeros equal, as in copy(): a bound found among these keys is compared with those.
+# Maxima of groups are taken of entries that lie 16 apart, then pair by pair, since to reduce every group of 64 by itself
+# takes longer than to read it. The sum with 0.0 makes zeros equal, as in copy(): a bound found among these keys is
+# compared with those.
 
-cdef void pair_keys(const float* logits, Py_ssize_t n, int32_t* keys, uint32_t* unsigned_top) noexcept nogil:
-    """Larger key of each of n pairs of neighbours; the largest unsigned pattern of all gives away a NaN."""
+cdef void quarter_keys(const float* logits, Py_ssize_t n, int32_t* keys, uint32_t* tops) noexcept nogil:
+    """Of each stretch of 64 entries, n of them: the 16 largest keys, and patterns, of entries that lie 16 apart."""
+    cdef Py_ssize_t g
+    cdef int j
+    cdef int32_t key, best
+    cdef uint32_t bits, high
+    for g in range(n):
+        for j in range(16):
+            best = sv_key(logits[64 * g + j] + <float>0.0)
+            key = sv_key(logits[64 * g + j + 16] + <float>0.0)
+            best = key if key > best else best
+            key = sv_key(logits[64 * g + j + 32] + <float>0.0)
+            best = key if key > best else best
+            key = sv_key(logits[64 * g + j + 48] + <float>0.0)
+            keys[16 * g + j] = key if key > best else best
+        for j in range(16):
+            memcpy(&high, &logits[64 * g + j], 4)
+            memcpy(&bits, &logits[64 * g + j + 16], 4)
+            high = bits if bits > high else high
+            memcpy(&bits, &logits[64 * g + j + 32], 4)
+            high = bits if bits > high else high
+            memcpy(&bits, &logits[64 * g + j + 48], 4)
+            tops[16 * g + j] = bits if bits > high else high
+
+
+cdef uint32_t highest(const uint32_t* tops, Py_ssize_t n) noexcept nogil:
     cdef Py_ssize_t i
-    cdef int32_t even, odd
-    cdef uint32_t even_bits, odd_bits, high = unsigned_top[0]
+    cdef uint32_t high = 0
     for i in range(n):
-        memcpy(&even_bits, &logits[2 * i], 4)
-        memcpy(&odd_bits, &logits[2 * i + 1], 4)
-        even_bits = even_bits if even_bits > odd_bits else odd_bits
-        high = even_bits if even_bits > high else high
-        even = sv_key(logits[2 * i] + <float>0.0)
-        odd = sv_key(logits[2 * i + 1] + <float>0.0)
-        keys[i] = even if even > odd else odd
-    unsigned_top[0] = high
+        high = tops[i] if tops[i] > high else high
+    return high
 
 
 cdef void pair_tops(const int32_t* keys, Py_ssize_t n, int32_t* to) noexcept nogil:
@@ -387,18 +404,26 @@ cdef void pair_tops(const int32_t* keys, Py_ssize_t n, int32_t* to) noexcept nog
 
 cdef void block_group_tops(const float* logits, Py_ssize_t n, Py_ssize_t group, int32_t* keys,
                            uint32_t* unsigned_top) noexcept nogil:
-    """As group_tops, for whole groups of a power of 2, at least 4, in at most a block."""
-    cdef int32_t halves[HALF_BLOCK]
-    cdef int32_t quarters[QUARTER_BLOCK]
-    pair_keys(logits, n // 2, halves, unsigned_top)
+    """As group_tops, for whole groups of a power of 2, at least 64, in at most a block."""
+    cdef int32_t some[QUARTER_BLOCK]
+    cdef int32_t others[QUARTER_BLOCK]
+    cdef uint32_t tops[QUARTER_BLOCK]
+    cdef uint32_t high
     n //= 4
+    quarter_keys(logits, n // 16, some, tops)
+    high = highest(tops, n)
+    unsigned_top[0] = high if high > unsigned_top[0] else unsigned_top[0]
     group //= 4
-    while group > 1:
-        pair_tops(halves, n, quarters)
-        memcpy(halves, quarters, n * sizeof(int32_t))
-        n //= 2
-        group //= 2
-    pair_tops(halves, n, keys)
+    while group > 4:
+        pair_tops(some, n // 2, others)
+        pair_tops(others, n // 4, some)
+        n //= 4
+        group //= 4
+    if group == 4:
+        pair_tops(some, n // 2, others)
+        pair_tops(others, n // 4, keys)
+    else:
+        pair_tops(some, n // 2, keys)
 
 
 cdef void group_tops(const float* logits, Py_ssize_t n, Py_ssize_t group, int32_t* keys,
@@ -408,7 +433,7 @@ cdef void group_tops(const float* logits, Py_ssize_t n, Py_ssize_t group, int32_
     cdef Py_ssize_t whole
     while start < n:
         whole = min(stretch, n - start) // group * group
-        if 4 <= group <= SV_BLOCK and group & (group - 1) == 0 and whole > 0:
+        if 64 <= group <= SV_BLOCK and group & (group - 1) == 0 and whole > 0:
             block_group_tops(logits + start, whole, group, keys + g, unsigned_top)
             start += whole
             g += whole // group

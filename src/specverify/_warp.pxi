@@ -23,8 +23,8 @@ cdef inline bint in_prefix(uint32_t key, uint32_t prefix, int level) noexcept no
     return level == 0 or key >> shift_of(level - 1) == prefix >> shift_of(level - 1)
 
 
-cdef bint group_matters(const selection* select, Py_ssize_t start, int32_t floor) noexcept nogil:
-    return select.tops[start // select.group] >= floor
+cdef inline Py_ssize_t group_count(const selection* select, Py_ssize_t n) noexcept nogil:
+    return (n + select.group - 1) // select.group
 
 
 cdef inline bint survives(const row_view* row, float logit, Py_ssize_t i) noexcept nogil:
@@ -43,7 +43,7 @@ cdef void count_keys(const sv_kernels* kernels, workspace* work, const row_view*
     """Fill the bins of one level with the survivors: how many, and the sum of their weights in index order. Keys below
     `floor` are not looked for; groups whose maximum is below it are skipped."""
     cdef selection* select = &work.select
-    cdef Py_ssize_t start = 0, length, i
+    cdef Py_ssize_t start, length, i, g
     cdef const float* logits
     memset(select.counts, 0, sizeof(select.counts))
     memset(select.masses, 0, sizeof(select.masses))
@@ -52,23 +52,24 @@ cdef void count_keys(const sv_kernels* kernels, workspace* work, const row_view*
             if survives(row, row.own_logits[i], row.ids[i]):
                 count_key(select, row.own_logits[i], row.weights[i], prefix, level)
         return
-    while start < n:
-        length = min(select.group, n - start)
-        if group_matters(select, start, floor):
+    for g in range(group_count(select, n)):
+        if select.tops[g] >= floor:
+            start = g * select.group
+            length = min(select.group, n - start)
             logits = load_logits(kernels, row, start, length, work.logits)
             kernels.weigh(logits, length, row.top, row.scale, work.target)
             for i in range(length):
                 if sv_key(logits[i]) >= floor and survives(row, logits[i], start + i):
                     count_key(select, logits[i], work.target[i], prefix, level)
-        start += select.group
 
 
-cdef int32_t kth_largest(const int32_t* keys, Py_ssize_t n, Py_ssize_t k, uint32_t* counts) noexcept nogil:
-    """The k-th largest of some keys, 1 <= k <= n."""
+cdef int32_t kth_largest(const int32_t* keys, Py_ssize_t n, Py_ssize_t k, uint32_t* counts,
+                         int levels) noexcept nogil:
+    """The k-th largest of some keys, 1 <= k <= n; with 2 levels of 3 a key not above it that shares its upper bits."""
     cdef uint32_t key, prefix = 0
     cdef int level, b, highest
     cdef Py_ssize_t i
-    for level in range(3):
+    for level in range(levels):
         memset(counts, 0, BINS * sizeof(uint32_t))
         highest = 0
         for i in range(n):
@@ -89,7 +90,7 @@ cdef Py_ssize_t nth_tie(const sv_kernels* kernels, workspace* work, const row_vi
                         Py_ssize_t count) noexcept nogil:
     """Index of the count-th entry with this key, from 1."""
     cdef selection* select = &work.select
-    cdef Py_ssize_t start = 0, length, i
+    cdef Py_ssize_t start, length, i, g
     cdef const float* logits
     if row.form == LISTED:
         for i in range(row.count):
@@ -97,16 +98,16 @@ cdef Py_ssize_t nth_tie(const sv_kernels* kernels, workspace* work, const row_vi
                 count -= 1
                 if count == 0:
                     return row.ids[i]
-    while start < n:
-        length = min(select.group, n - start)
-        if group_matters(select, start, key):
+    for g in range(group_count(select, n)):
+        if select.tops[g] >= key:
+            start = g * select.group
+            length = min(select.group, n - start)
             logits = load_logits(kernels, row, start, length, work.logits)
             for i in range(length):
                 if sv_key(logits[i]) == key:
                     count -= 1
                     if count == 0:
                         return start + i
-        start += select.group
     return n - 1                                 # not reached
 
 
@@ -123,11 +124,12 @@ cdef bint list_from(const sv_kernels* kernels, workspace* work, row_view* row, P
                     int32_t floor) noexcept nogil:
     """Turn a row into the list of its survivors with keys of at least `floor`; False if there are too many."""
     cdef selection* select = &work.select
-    cdef Py_ssize_t start = 0, length, i, count = 0
+    cdef Py_ssize_t start, length, i, g, count = 0
     cdef const float* logits
-    while start < n:
-        length = min(select.group, n - start)
-        if group_matters(select, start, floor):
+    for g in range(group_count(select, n)):
+        if select.tops[g] >= floor:
+            start = g * select.group
+            length = min(select.group, n - start)
             logits = load_logits(kernels, row, start, length, work.logits)
             for i in range(length):
                 if sv_key(logits[i]) >= floor and survives(row, logits[i], start + i):
@@ -136,7 +138,6 @@ cdef bint list_from(const sv_kernels* kernels, workspace* work, row_view* row, P
                     row.own_ids[count] = start + i
                     row.own_logits[count] = logits[i]
                     count += 1
-        start += select.group
     kernels.weigh(row.own_logits, count, row.top, row.scale, row.own_weights)
     row.form, row.ids, row.weights, row.count = LISTED, row.own_ids, row.own_weights, count
     return True
@@ -158,9 +159,9 @@ cdef void keep_top_k(const sv_kernels* kernels, workspace* work, row_view* row, 
                      Py_ssize_t k) noexcept nogil:
     """Bound the row to its k largest logits, k < n, and make a list of them if it is not too long."""
     cdef selection* select = &work.select
-    cdef Py_ssize_t groups = (n + select.group - 1) // select.group, i
+    cdef Py_ssize_t groups = group_count(select, n), i
     # k groups have a maximum of at least the k-th largest maximum, so at least k entries are not below it.
-    cdef int32_t floor = kth_largest(select.tops, groups, k, select.counts) if k <= groups else LOWEST_KEY
+    cdef int32_t floor = kth_largest(select.tops, groups, k, select.counts, 2) if k <= groups else LOWEST_KEY
     cdef uint32_t prefix = 0
     cdef int level, b
     cdef int32_t key
@@ -168,7 +169,7 @@ cdef void keep_top_k(const sv_kernels* kernels, workspace* work, row_view* row, 
     if k <= SURVIVORS and list_from(kernels, work, row, n, floor):
         for i in range(row.count):
             keys[i] = sv_key(row.own_logits[i])
-        key = kth_largest(keys, row.count, k, select.counts)
+        key = kth_largest(keys, row.count, k, select.counts, 3)
         for i in range(row.count):
             k -= keys[i] > key                   # what remains are the ties that are kept
         set_bound(row, key, nth_tie(kernels, work, row, n, key, k))
@@ -202,12 +203,12 @@ cdef void keep_top_p(const sv_kernels* kernels, workspace* work, row_view* row, 
     """Bound the row to the fewest largest logits whose weights reach top_p * total, and list them if they are few."""
     cdef selection* select = &work.select
     cdef double goal = top_p * total
-    cdef Py_ssize_t groups = (n + select.group - 1) // select.group, k = FEW
+    cdef Py_ssize_t groups = group_count(select, n), k = FEW
     cdef int32_t floor
     # In a row of a language model a few weights reach the goal. So look first among the entries that are not below the
     # k-th largest maximum of a group, k of them at least: if those reach it, all others have no part in the answer.
     while row.form != LISTED and k < min(groups, <Py_ssize_t>SURVIVORS):
-        floor = kth_largest(select.tops, groups, k, select.counts)
+        floor = kth_largest(select.tops, groups, k, select.counts, 2)
         if not list_from(kernels, work, row, n, floor):
             break
         if bound_top_p(kernels, work, row, n, goal, floor, True):
@@ -283,7 +284,7 @@ cdef bint find_top(const sv_kernels* kernels, workspace* work, row_view* row, Py
             top = key if key > top else top
         start += length
     if groups:
-        for i in range((n + select.group - 1) // select.group):
+        for i in range(group_count(select, n)):
             top = select.tops[i] if select.tops[i] > top else top
     row.top = sv_from_key(top)
     return unsigned_top <= SV_NEGATIVE_INFINITY and -INFINITY < row.top < INFINITY

@@ -359,9 +359,9 @@ cdef void keep(const float* logits, float* weights, Py_ssize_t n, float bound, f
         weights[i] = weights[i] if logits[i] >= bound and weights[i] >= least else <float>0.0
 
 
-# Maxima of groups are taken of entries that lie 16 apart, then pair by pair: to reduce every group of 64 by itself takes
-# longer than to read it. The sum with 0.0 makes zeros equal, as in copy(): a bound found among these keys is compared
-# with those.
+# Maxima of groups are taken of entries that lie 16 apart, then pair by pair: to reduce every group of 64 by itself
+# takes longer than to read it. The sum with 0.0 makes zeros equal, as in copy(): a bound found among these keys is
+# compared with those.
 
 cdef void quarter_keys(const float* logits, Py_ssize_t n, int32_t* keys, uint32_t* tops) noexcept nogil:
     """Of each stretch of 64 entries, n of them: the 16 largest keys, and patterns, of entries that lie 16 apart."""

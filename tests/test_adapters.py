@@ -388,13 +388,13 @@ def test_the_cost_of_a_draft_is_that_of_passes_over_one_token():
 @pytest.mark.parametrize("rule", ["token", "block"])
 def test_steps_are_timed_as_in_rounds_and_leave_empty_caches(rule, monkeypatch):
     verified = []
-    verify = timing._RULES[rule]
+    verify = timing.RULES[rule]
 
     def noting(target_rows, rows, tokens, uniforms, sampling):
         verified.append((len(target_rows), None if rows is None else len(rows), len(tokens), len(uniforms)))
         return verify(target_rows, rows, tokens, uniforms, sampling=sampling)
 
-    monkeypatch.setattr(timing, "_RULES", {rule: noting})
+    monkeypatch.setattr(timing, "RULES", {rule: noting})
     target, draft = Recorded(), Recorded()
     target.logits([1, 2, 3])
     draft.logits([1, 2, 3])

@@ -446,3 +446,18 @@ def test_the_command_says_what_is_missing(capsys, tmp_path):
     for wrong in (("--target", "6;30"), ("--target", "1:2,3")):
         with pytest.raises(SystemExit):
             cli.main(("cost", *wrong, "--acceptance", "1"))
+
+
+def test_steps_of_a_cache_that_does_not_shrink_are_not_timed():
+    class Stuck:
+        n_cached = 0
+
+        def truncate(self, keep):
+            return 0
+
+        def __call__(self, prefix, proposed):
+            self.n_cached = len(prefix) + len(proposed)
+            return [[0.0]] * (len(proposed) + 1)
+
+    with pytest.raises(RuntimeError, match=r"Stuck.truncate\(1\): expected to keep 1"):
+        cost.measure_steps(lambda prefix, k: ([1] * k, None), Stuck(), [1, 2], [1], 1)

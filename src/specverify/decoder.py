@@ -9,7 +9,7 @@ draft is decided by draft_length.py. Between two rounds these statements hold, h
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -19,11 +19,10 @@ from ._result import Verdict
 from .draft_length import DraftLength, FixedDraftLength
 from .generation import Generation, Round, report_of
 from .sampling import Sampling
-from .steps import DraftStep, MaskStep, Start, TargetStep
+from .steps import DraftStep, MaskStep, Start, TargetStep, cut_back
 from .stopping import Ending
-from .verify import verify_block, verify_greedy, verify_sampled
+from .verify import RULES, verify_greedy
 
-_RULES: dict[str, Callable[..., Verdict]] = {"token": verify_sampled, "block": verify_block}
 _NO_TOKENS = np.empty(0, np.int64)
 
 
@@ -125,8 +124,8 @@ class SpeculativeDecoder:
         if greedy and sampling is not None and sampling.temperature > 0:
             raise ValueError(f"greedy: expected False or None with {sampling}, got True")
         self._greedy = sampling is None if greedy is None else greedy
-        if rule not in _RULES:
-            raise ValueError(f"rule: expected one of {', '.join(_RULES)}, got {rule!r}")
+        if rule not in RULES:
+            raise ValueError(f"rule: expected one of {', '.join(RULES)}, got {rule!r}")
         if mask is not None and not self._greedy and sampling is None:
             raise ValueError("mask: expected greedy decoding or sampling=..., since it applies to logits")
         if mask is not None and not callable(mask):
@@ -141,7 +140,7 @@ class SpeculativeDecoder:
         self._draft_step = draft_step
         self._target_step = target_step
         self._sampling = sampling
-        self._rule = _RULES[rule]
+        self._rule = RULES[rule]
         self._mask = None if mask is None else _Packed(mask)
         self._normalized = normalized
         self._rng = rng
@@ -212,7 +211,7 @@ class _Run:
             if hasattr(step, "begin"):
                 step.begin(start)
             elif hasattr(step, "n_cached"):
-                _cut(step, 0)
+                cut_back(step, 0)
 
     @property
     def new_tokens(self) -> list[int]:
@@ -314,7 +313,8 @@ class _Run:
             options["sampling"] = decoder._sampling
         if not len(tokens):
             rows = None  # whatever a draft that proposes nothing gives
-        return decoder._rule(target_rows, rows, tokens, uniforms, normalized=decoder._normalized, **options)
+        verdict: Verdict = decoder._rule(target_rows, rows, tokens, uniforms, normalized=decoder._normalized, **options)
+        return verdict
 
     def _mask_rows(self, mask: MaskStep, proposed: list[int]) -> np.ndarray:
         """Give the bitmask of each position; behind a token that is not allowed no grammar says anything: all."""
@@ -336,7 +336,7 @@ class _Run:
         failures = []
         for step in self._cached:
             try:
-                _cut(step, keep)
+                cut_back(step, keep)
             except Exception as error:  # the other cache is to be cut all the same
                 failures.append(error)
         if failures:
@@ -365,18 +365,3 @@ def _stream(run: _Run) -> Iterator[int]:
             except BaseException:  # closed, or something thrown in
                 run.retract(len(one.tokens) - given)
                 raise
-
-
-def _cut(step: Any, keep: int) -> None:
-    """Leave at most `keep` tokens in a cache, or say that it cannot be done."""
-    held = step.n_cached
-    if held <= keep:
-        return
-    removed = step.truncate(keep)
-    left = step.n_cached
-    if left != keep or removed not in (None, held - keep):
-        said = "" if removed is None else f"{removed} removed and "
-        raise RuntimeError(
-            f"{type(step).__name__}.truncate({keep}): expected to keep {keep} of {held} cached tokens and remove "
-            f"{held - keep}, got {said}{left} left: a cache that cannot be rolled back needs k=0"
-        )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ._result import Verdict
 from ._work import Progress, ignore
 from .proof.closed_form import Model
-from .verify import verify_block, verify_sampled
+from .verify import RULES, verify_sampled
 
 __all__ = [
     "MarkovModel",
@@ -219,7 +219,7 @@ def law_of_accepted_length(target: MarkovModel, draft: MarkovModel, k: int) -> N
 
 def rules() -> dict[str, Callable[..., tuple[int, int]]]:
     """Name the verification rules."""
-    return {"token": verify_sampled, "block": verify_block}
+    return dict(RULES)
 
 
 def sample(dist: Any, rng: Any) -> int:

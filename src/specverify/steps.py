@@ -130,3 +130,18 @@ class Start:
     sampling: Sampling | None
     rng: np.random.Generator
     mask: MaskStep | None = None
+
+
+def cut_back(step: Any, keep: int) -> None:
+    """Leave at most `keep` tokens in a step's cache, if it has one; RuntimeError if it does not shrink."""
+    if not hasattr(step, "n_cached") or step.n_cached <= keep:
+        return
+    held = step.n_cached
+    removed = step.truncate(keep)
+    left = step.n_cached
+    if left != keep or removed not in (None, held - keep):
+        said = "" if removed is None else f"{removed} removed and "
+        raise RuntimeError(
+            f"{type(step).__name__}.truncate({keep}): expected to keep {keep} of {held} cached tokens and remove "
+            f"{held - keep}, got {said}{left} left: a cache that cannot be rolled back needs k=0"
+        )

@@ -4,6 +4,7 @@ Which rows are read, what is checked and in which order is the contract of these
 :mod:`specverify.reference`.
 """
 
+from collections.abc import Callable
 from typing import Any, Unpack
 
 from . import _batch, _core
@@ -222,3 +223,7 @@ def verify_block(
     if verdict is None:
         return _batch.verify("block", target, draft, tokens, uniforms, options, normalized)
     return verdict
+
+
+#: The rules of verification by name.
+RULES: dict[str, Callable[..., Any]] = {"token": verify_sampled, "block": verify_block}

@@ -14,13 +14,12 @@ from ..cost import StepTimes, measure_steps
 from ..draft_length import DraftLength
 from ..generation import Round
 from ..sampling import Sampling
-from ..steps import DraftStep, Start
-from ..verify import verify_block, verify_greedy, verify_sampled
+from ..steps import DraftStep, Start, cut_back
+from ..verify import RULES, verify_greedy
 from ._cached import CachedModel
 
 __all__ = ["NotedLength", "draft_cost", "step_times"]
 
-_RULES: dict[str, Callable[..., Any]] = {"token": verify_sampled, "block": verify_block}
 _REPEATS = 3  # of which the median counts: one disturbance is none
 
 
@@ -101,18 +100,18 @@ def step_times(
             verify_greedy(target_rows, tokens)
         else:
             given = rows if len(tokens) else None  # what is drafted may be nothing
-            _RULES[rule](target_rows, given, tokens, uniforms[: len(tokens) + 1], sampling=sampling)
+            RULES[rule](target_rows, given, tokens, uniforms[: len(tokens) + 1], sampling=sampling)
 
     start = Start(prompt, sampling is None, sampling, rng)
     target.reset()
-    _forget(draft_step)  # so that its first call shows what reading the prompt takes
+    cut_back(draft_step, 0)  # so that its first call shows what reading the prompt takes
     try:
         return measure_steps(
             draft_step, target.as_target(), prompt, range(1, max_k + 1), _REPEATS, verify=verify, start=start
         )
     finally:
         target.reset()
-        _forget(draft_step)
+        cut_back(draft_step, 0)
 
 
 class NotedLength:
@@ -148,8 +147,3 @@ class NotedLength:
         """Note what was asked for, and tell the length."""
         self.requested.append(requested)
         self.length.observe(done, requested)
-
-
-def _forget(step: Any) -> None:
-    if hasattr(step, "n_cached") and step.n_cached:
-        step.truncate(0)

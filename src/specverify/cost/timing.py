@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..steps import Cached, DraftStep, Start, TargetStep
+from ..steps import Cached, DraftStep, Start, TargetStep, cut_back
 from .times import StepTimes
 
 
@@ -90,7 +90,7 @@ def measure_steps(
             tokens: Any = ()
             rows = None
             if k:
-                _cut(draft_step, len(prompt) - 1)
+                cut_back(draft_step, len(prompt) - 1)
                 seconds, (tokens, rows) = timed(draft_step, prompt, k)
                 first_call = first_call or (len(tokens), seconds)
                 if warm:
@@ -98,7 +98,7 @@ def measure_steps(
             proposed = [int(token) for token in tokens]
             while len(proposed) < k:
                 proposed += filling[: k - len(proposed)]
-            _cut(target_step, len(prompt) - 1)
+            cut_back(target_step, len(prompt) - 1)
             seconds, target_rows = timed(target_step, prompt, proposed)
             if warm:
                 passes.setdefault(k + 1, []).append(seconds)
@@ -107,9 +107,9 @@ def measure_steps(
                 if warm:
                     verdicts.setdefault(len(tokens), []).append(seconds)
         if isinstance(draft_step, Cached):
-            _cut(draft_step, len(prompt) - 1)
+            cut_back(draft_step, len(prompt) - 1)
             one, _ = timed(draft_step, prompt, 1)
-            _cut(draft_step, len(prompt) - 2)
+            cut_back(draft_step, len(prompt) - 2)
             two, _ = timed(draft_step, prompt, 1)
             if warm:
                 extras.append(two - one)
@@ -142,8 +142,3 @@ def _split(medians: Mapping[int, float]) -> tuple[float, float]:
         slope = sum(n * t for n, t in zip(sizes, seconds, strict=True)) / sum(n * n for n in sizes)
         return 0.0, slope
     return mean_t - slope * mean_n, slope
-
-
-def _cut(step: object, keep: int) -> None:
-    if isinstance(step, Cached) and step.n_cached > keep:
-        step.truncate(keep)

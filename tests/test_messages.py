@@ -398,6 +398,30 @@ def test_a_number_that_float32_cannot_hold():
         sampled(wide, draft)
 
 
+# --- draws ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sampling", [None, specverify.Sampling()])
+def test_draws_name_their_own_arguments(isa, sampling):
+    """One row is counted as it was given, and so is a batch; the uniform is the caller's too."""
+    fault = np.float32(np.nan)
+    expected = "a finite probability, 0 or more" if sampling is None else "a logit below infinity"
+    for function in (
+        lambda rows: specverify.sample(rows, [0.5] * len(rows) if np.ndim(rows) == 2 else 0.5, sampling),
+        lambda rows: specverify.probabilities(rows, sampling),
+    ):
+        with pytest.raises(ValueError, match=exactly(f"rows[1] = nan: expected {expected}")):
+            function([1.0, fault])
+        with pytest.raises(ValueError, match=exactly(f"rows[2, 0] = nan: expected {expected}")):
+            function([[1.0, 1.0], [1.0, 1.0], [fault, 1.0]])
+        with pytest.raises(ValueError, match=exactly("rows: expected shape [V] or [B, V] with V > 0, got (2, 0)")):
+            function(np.zeros((2, 0)))
+    with pytest.raises(ValueError, match=exactly("uniform = 1.0 is outside [0, 1)")):
+        specverify.sample([1.0, 2.0], 1.0, sampling)
+    with pytest.raises(ValueError, match=exactly("uniform[1] = -0.5 is outside [0, 1)")):
+        specverify.sample([[1.0, 2.0]] * 2, [0.5, -0.5], sampling)
+
+
 # --- what is no error ----------------------------------------------------------------------------------------------
 
 

@@ -5,7 +5,7 @@ GIL) and back to results. Holds no rule. Conversions and messages about single a
 round of which only the verdict is asked for does not come here (``_core.pyx``).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
@@ -115,29 +115,50 @@ def verify(
             raise ValueError("out: expected None for one round")
         _inputs.check_out(options["out"], len(rounds))
     _threads.run(rule, rounds, verdicts, options.get("threads", 1), keep)
-    bad = np.flatnonzero(verdicts["status"])
-    if bad.size and on_error == "raise":
-        _core.explain(rounds, verdicts, int(bad[0]), "" if layout.form == "single" else f"request {bad[0]}: ")
+    if on_error == "raise":
+        single = layout.form == "single"
+        _raise_first(rounds, verdicts, lambda b: _inputs.Place("" if single else f"request {b}: "))
     return _results(verdicts, layout, tokens, probs, options.get("out"), detail or on_error == "mark")
 
 
-def probabilities(rows: Any, sampling: Sampling | None, mask: Any, bias: Any) -> npt.NDArray[np.float32]:
-    """Write out the law of each row, shape [B, V]."""
-    _inputs.check_options({"sampling": sampling, "mask": mask, "bias": bias}, False, False)
+def draw(rows: Any, uniforms: Any, single: bool, options: Options) -> npt.NDArray[np.int64]:
+    """Draw a token from each row of a stack, shape [B, 1, V]; `single` says how messages count the rows."""
     keep: list[Any] = []
-    rounds, layout = _rounds(
-        rows, None, np.empty((len(rows), 0), int), np.zeros((len(rows), 1)), None, None, "token", keep
-    )
-    _set_sampling(rounds, sampling, keep)
-    _set_mask(rounds, mask, layout, keep)
-    _set_bias(rounds, bias, keep)
+    rounds = _draws(rows, uniforms, options, keep)
+    verdicts = np.empty(len(rounds), VERDICT)
+    _threads.run("token", rounds, verdicts, 1, keep)
+    _raise_first(rounds, verdicts, lambda b: _place_of_draw(b, single))
+    return np.array(verdicts["next_token"])
+
+
+def probabilities(rows: Any, single: bool, options: Options) -> npt.NDArray[np.float32]:
+    """Write out the law of each row of a stack, shape [B, 1, V]: shape [B, V]."""
+    keep: list[Any] = []
+    rounds = _draws(rows, np.zeros((len(rows), 1)), options, keep)
     out = np.empty((len(rounds), rows.shape[-1]), np.float32)
     verdicts = np.empty(len(rounds), VERDICT)
     _core.write_probabilities(rounds, verdicts, out)
+    _raise_first(rounds, verdicts, lambda b: _place_of_draw(b, single))
+    return out
+
+
+def _draws(rows: Any, uniforms: Any, options: Options, keep: list[Any]) -> np.ndarray:
+    """Make a round without drafted tokens of each row."""
+    _inputs.check_options(options, False, False)
+    rounds, layout = _rounds(rows, None, np.empty((len(rows), 0), int), uniforms, None, None, "token", keep)
+    _set_sampler(rounds, layout, options.get("sampling"), options.get("mask"), options.get("bias"), keep)
+    return rounds
+
+
+def _raise_first(rounds: np.ndarray, verdicts: np.ndarray, place: Callable[[int], _inputs.Place]) -> None:
+    """Raise what is wrong with the first round that has no result."""
     bad = np.flatnonzero(verdicts["status"])
     if bad.size:
-        _core.explain(rounds, verdicts, int(bad[0]), f"row {bad[0]}: ")
-    return out
+        _core.explain(rounds, verdicts, int(bad[0]), place(int(bad[0])))
+
+
+def _place_of_draw(b: int, single: bool) -> _inputs.Place:
+    return _inputs.Place(target="rows", uniforms="uniform", where=() if single else (b,))
 
 
 # --- from arrays to rounds -----------------------------------------------------------------------------------------

@@ -317,7 +317,7 @@ cdef verify_one(round_rule rule, target, draft, tokens, uniforms, bint normalize
         _inputs.fail_long_block(given.k, MAX_BLOCK_TOKENS)
     run(rule, &given, &verdict)
     if verdict.status != SV_OK:
-        explain_round(&given, &verdict, "")
+        explain_round(&given, &verdict, _inputs.Place())
     return sv_pair(<PyTypeObject*>Verdict, verdict.n_accepted, verdict.next_token)
 
 
@@ -413,7 +413,7 @@ cdef object written_row(const sv_round* given, const sv_rows* rows, Py_ssize_t w
     return row
 
 
-cdef explain_round(const sv_round* given, const sv_verdict* verdict, str request):
+cdef explain_round(const sv_round* given, const sv_verdict* verdict, place):
     """Raise what is wrong with a round."""
     cdef sv_kind kind = given.draft.kind if verdict.status == SV_BAD_DRAFT else given.target.kind
     number = row = None
@@ -425,14 +425,14 @@ cdef explain_round(const sv_round* given, const sv_verdict* verdict, str request
         row = written_row(given, &given.target, verdict.where)
     else:
         row = written_row(given, &given.draft, verdict.where)
-    _inputs.fail_request(request, verdict.status, verdict.where, number, row, given.vocab,
+    _inputs.fail_request(place, verdict.status, verdict.where, number, row, given.vocab,
                          "logits" if given.sampling != NULL and kind == SV_DENSE else
                          "scores" if given.uniforms == NULL else "probabilities")
 
 
-def explain(rounds, verdicts, Py_ssize_t b, str request) -> None:
-    """Raise what is wrong with round b."""
-    explain_round(round_records(rounds) + b, verdict_records(verdicts) + b, request)
+def explain(rounds, verdicts, Py_ssize_t b, place) -> None:
+    """Raise what is wrong with round b, an `_inputs.Place`."""
+    explain_round(round_records(rounds) + b, verdict_records(verdicts) + b, place)
 
 
 def write_probabilities(rounds, verdicts, out) -> None:

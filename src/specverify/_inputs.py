@@ -7,7 +7,7 @@ here, in one pattern: argument, expected, got, where. Holds no rule of verificat
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from numbers import Integral
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -443,17 +443,27 @@ def fail_long_block(k: int, longest: int) -> NoReturn:
     raise ValueError(f"tokens: expected at most {longest} with the block rule, got {k}")
 
 
+class Place(NamedTuple):
+    """What a function calls its arguments, and where in them a round stands."""
+
+    request: str = ""  # before the name of an argument
+    target: str = "target"
+    uniforms: str = "uniforms"
+    where: tuple[int, ...] | None = None  # the one row and the one uniform of a draw; None: as in the round
+
+
 def fail_request(
-    request: str, status: int, where: int, number: int | float | None, row: np.ndarray, vocab: int, rows_are: str
+    place: Place, status: int, where: int, number: int | float | None, row: np.ndarray, vocab: int, rows_are: str
 ) -> NoReturn:
     """Explain why a round has no result. `row` is the faulty row, converted to float32, where it is one.
 
     The numbers are those of ``sv_status`` in the C header.
     """
+    index = (where,) if place.where is None else place.where
     if status == 1:
-        raise ValueError(f"{request}tokens[{where}] = {number} is outside [0, {vocab})")
+        raise ValueError(f"{place.request}tokens[{where}] = {number} is outside [0, {vocab})")
     if status == 2:
-        raise ValueError(f"{request}uniforms[{where}] = {number} is outside [0, 1)")
+        raise ValueError(f"{place.request}{_item(place.uniforms, *index)} = {number} is outside [0, 1)")
     expected, empty = {
         "scores": ("a number below infinity", "has no maximum: every entry is -inf"),
         "logits": ("a logit below infinity", "has no token left: every logit is -inf"),
@@ -462,11 +472,15 @@ def fail_request(
             "sums to 0: expected a row with at least one positive probability",
         ),
     }[rows_are]
-    name = f"{request}{'target' if status == 3 else 'draft'}[{where}"
+    name = place.request + (place.target if status == 3 else "draft")
     wrong = _improper(row) if rows_are == "probabilities" else ~(row < np.inf)
     if wrong.any():
-        raise ValueError(f"{name}, {_first(wrong)}] = {row[_first(wrong)]}: expected {expected}")
-    raise ValueError(f"{name}] {empty}")
+        raise ValueError(f"{_item(name, *index, _first(wrong))} = {row[_first(wrong)]}: expected {expected}")
+    raise ValueError(f"{_item(name, *index)} {empty}")
+
+
+def _item(name: str, *index: int) -> str:
+    return f"{name}{list(index)}" if index else name
 
 
 def _improper(row: np.ndarray) -> np.ndarray:

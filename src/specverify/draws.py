@@ -11,6 +11,8 @@ from . import _batch, _inputs
 from .sampling import Sampling
 from .verify import verify_sampled
 
+_NO_TOKENS = np.empty(0, np.int64)
+
 
 def sample(
     rows: Any,
@@ -63,16 +65,13 @@ def sample(
     rows, single = _stack(rows)
     uniforms = _inputs.as_draw_uniforms(uniform, len(rows))
     mask = _stack_mask(mask, single)
-    none = np.empty((len(rows), 0), int)
-    if single and len(rows) == 1:  # by the fast gate, not as a batch of one: a draft comes here for every token
-        mask = None if mask is None else mask[0]
-        token = verify_sampled(rows[0], None, none[0], uniforms[0], sampling=sampling, mask=mask, bias=bias).next_token
-    else:
-        options: _batch.Options = {"sampling": sampling, "mask": mask, "bias": bias}
-        token = _batch.verify("token", rows, None, none, uniforms, options).next_token
+    options: _batch.Options = {"sampling": sampling, "mask": mask, "bias": bias}
+    token: Any = _draw_one(rows[0], uniforms[0], options) if single else None
+    if token is None:
+        token = _batch.draw(rows, uniforms, single, options)
     if not with_probabilities:
         return token
-    law = _batch.probabilities(rows, sampling, mask, bias)
+    law = _batch.probabilities(rows, single, options)
     return token, law[0] if single else law
 
 
@@ -106,14 +105,27 @@ def probabilities(rows: Any, sampling: Sampling | None = None, *, mask: Any = No
     [0.625, 0.375, 0.0]
     """
     rows, single = _stack(rows)
-    law = _batch.probabilities(rows, sampling, _stack_mask(mask, single), bias)
+    law = _batch.probabilities(rows, single, {"sampling": sampling, "mask": _stack_mask(mask, single), "bias": bias})
     return law[0] if single else law
+
+
+def _draw_one(rows: np.ndarray, uniforms: np.ndarray, options: _batch.Options) -> int | None:
+    """Draw by the fast gate, not as a batch of one: a draft comes here for every token. None: something is wrong."""
+    mask = None if options["mask"] is None else options["mask"][0]
+    try:
+        drawn = verify_sampled(
+            rows, None, _NO_TOKENS, uniforms, sampling=options["sampling"], mask=mask, bias=options["bias"]
+        )
+    except ValueError:
+        return None
+    return int(drawn.next_token)
 
 
 def _stack(rows: Any) -> tuple[np.ndarray, bool]:
     array = _inputs.as_float_rows(rows, "rows", (1, 2))
-    single = array.ndim == 1
-    return array.reshape(-1, 1, array.shape[-1]) if array.shape[-1] else array[None], single
+    if array.shape[-1] == 0:
+        raise ValueError(f"rows: expected shape [V] or [B, V] with V > 0, got {array.shape}")
+    return array.reshape(-1, 1, array.shape[-1]), array.ndim == 1
 
 
 def _stack_mask(mask: Any, single: bool) -> Any:

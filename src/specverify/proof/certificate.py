@@ -160,7 +160,7 @@ def _masses(rows: np.ndarray, n: int, name: str) -> list[float]:
     for i, mass in enumerate(masses):
         if not mass > 0.0:
             status = 3 if name == "target" else 4
-            _inputs.fail_request("", status, i, None, rows[i], rows.shape[1], "probabilities")
+            _inputs.fail_request(_inputs.Place(), status, i, None, rows[i], rows.shape[1], "probabilities")
     return masses
 
 

@@ -39,7 +39,7 @@ bench: $(VENV)/installed
 	PYTHON=$(BIN)/python tools/bench.sh
 endif
 
-# With a real model, for three quarters of an hour. PLAN=quick tries it; LLAMA_WHEEL=FILE saves building llama.cpp.
+# With a real model, for an hour and a half. PLAN=quick tries it; LLAMA_WHEEL=FILE saves building llama.cpp.
 study:
 	PYTHON=$(PYTHON) tools/study.sh
 

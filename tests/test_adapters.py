@@ -403,7 +403,7 @@ def test_steps_are_timed_as_in_rounds_and_leave_empty_caches(rule, monkeypatch):
     assert [k for k, _ in times.verify] == [0, 1, 2]
     assert set(verified) == {(1, None, 0, 1), (2, 1, 1, 2), (3, 2, 2, 3)}
     assert draft.passes[2:4] == [[1, 2], [3]]  # the prompt is read anew, as the draft's first call is to show
-    assert sorted(map(len, target.passes[4:])) == sorted([1, 2, 3] * 4)[1:]
+    assert sorted(map(len, target.passes[4:])) == sorted([1, 2, 3] * 8)[1:]
     assert target.n_cached == draft.n_cached == 0
 
 

@@ -91,13 +91,14 @@ def test_given_shares_come_back():
 def test_the_prediction_is_the_mean_of_rounds_enumerated():
     """A draft that proposes 0, 1 or 3 tokens, acceptance that differs by length: every outcome, weighted.
 
-    The catch-up of a round depends on the round before, so pairs of rounds are enumerated; 1e-12 is rounding.
+    Catch-up and switch of a round depend on the round before, so pairs of rounds are enumerated; 1e-12 is rounding.
     """
     times = StepTimes(
         target=((1, 1.0), (2, 1.5), (3, 9.0), (4, 1.8)),
         draft_token=0.1,
         draft_fixed=0.05,
         catch_up=0.17,
+        switch=0.013,
         verify=((0, 0.01), (3, 0.04)),
     )
     laws = {1: Acceptance.from_rate(0.5, 1), 3: Acceptance((0.9, 0.6, 0.3), (0, 0, 0))}
@@ -110,7 +111,8 @@ def test_the_prediction_is_the_mean_of_rounds_enumerated():
     tokens = seconds = 0.0
     for (before, n_before, accepted_before), (weight, n, accepted) in itertools.product(outcomes, repeat=2):
         late = n and n_before and accepted_before == n_before
-        spent = 0.05 + 0.1 * n + (0.07 if late else 0.0) + dict(times.target)[n + 1] + 0.01 + 0.01 * n
+        spent = 0.05 + 0.1 * n + dict(times.target)[n + 1] + 0.01 + 0.01 * n
+        spent += (0.07 if late else 0.0) + (0.013 if n != n_before else 0.0)
         tokens += before * weight * (accepted + 1)
         seconds += before * weight * spent
     found = predict(times, laws, 3, proposed=[0.3, 0.5, 0.0, 0.2])
@@ -174,6 +176,7 @@ def test_interpolation_is_asked_for_and_never_goes_beyond():
         ({"target": ((1, math.nan),)}, r"target\[0\]: expected a finite time"),
         ({"target": ((1, 0.0),)}, "target: expected a positive time"),
         ({"target": ((1, 1.0),), "draft_token": -1.0}, "draft_token: expected a finite time"),
+        ({"target": ((1, 1.0),), "switch": math.inf}, "switch: expected a finite time"),
         ({"target": ((1, 1.0),), "draft_token": 0.2, "catch_up": 0.1}, "catch_up: expected at least draft_token"),
         ({"target": ((1, 1.0),), "between": "cubic"}, "between: expected"),
     ],
@@ -225,9 +228,9 @@ def test_an_audit_counts_cells_within_the_bound():
 class FakeModel:
     """A step with a cache, and a clock that its work moves."""
 
-    def __init__(self, clock, read, fixed=0.0, limit=99):
-        self.clock, self.read, self.fixed, self.limit = clock, read, fixed, limit
-        self.n_cached = 0
+    def __init__(self, clock, read, fixed=0.0, limit=99, switch=0.0):
+        self.clock, self.read, self.fixed, self.limit, self.switch = clock, read, fixed, limit, switch
+        self.n_cached = self.last = 0
         self.begun = 0
         self.calls = []
 
@@ -243,7 +246,8 @@ class FakeModel:
     def _feed(self, length):
         new = length - self.n_cached
         assert new >= 1
-        self.clock[0] += self.read(new)
+        self.clock[0] += self.read(new) + (self.switch if self.last not in (0, new) else 0.0)
+        self.last = new
         self.n_cached = length
         return new
 
@@ -272,10 +276,13 @@ class Step:
 
 
 def test_measured_steps_are_those_of_the_models():
-    """Target: 1 s and .25 s for every further token. Draft: a call .5 s, a step .125 s, .0625 s for a second token."""
+    """Target: 1 s and .25 s for every further token. Draft: a call .5 s, a step .125 s, .0625 s for a second token.
+
+    Either takes .03125 s more behind a pass of another length; a draft that catches up does so twice.
+    """
     clock = [0.0]
-    target = FakeModel(clock, lambda n: 1.0 + 0.25 * (n - 1))
-    draft = FakeModel(clock, lambda n: 0.125 + 0.0625 * (n - 1), fixed=0.5)
+    target = FakeModel(clock, lambda n: 1.0 + 0.25 * (n - 1), switch=0.03125)
+    draft = FakeModel(clock, lambda n: 0.125 + 0.0625 * (n - 1), fixed=0.5, switch=0.03125)
     verified = []
 
     def verify(target_rows, draft_rows, tokens):
@@ -289,15 +296,16 @@ def test_measured_steps_are_those_of_the_models():
     assert found.target == ((1, 1.0), (2, 1.25), (5, 2.0))
     assert found.draft_fixed == pytest.approx(0.5)
     assert found.draft_token == pytest.approx(0.125)
-    assert found.catch_up == pytest.approx(0.1875)
+    assert found.switch == 0.03125
+    assert found.catch_up == pytest.approx(0.1875 + 2 * 0.03125)
     assert found.draft_start == pytest.approx(2 * 0.0625)  # the first call reads three tokens instead of one
     assert found.verify == ((0, 0.0), (1, 0.03125), (4, 0.125))
     assert found.verify_seconds(2) == pytest.approx(0.0625)
     assert found.verify_seconds(9) == 0.125
     assert (target.begun, draft.begun) == (1, 1)
     # The prompt is read once, by the calls that are not counted; then each pass reads what a round would.
-    assert target.calls == [3, 2, 5] + [1, 2, 5] * 3
-    assert verified == [0, 1, 4] * 4
+    assert target.calls == [3, 1, 2, 2, 5, 5] + [1, 1, 2, 2, 5, 5] * 3
+    assert verified == [0, 0, 1, 1, 4, 4] * 4
 
 
 def test_one_slow_second_does_not_count():
@@ -357,6 +365,7 @@ def test_records_come_back_through_json():
         draft_fixed=0.2,
         catch_up=0.3,
         draft_start=0.4,
+        switch=0.5,
         verify=((0, 0.1),),
         between="linear",
     )
@@ -383,7 +392,7 @@ def test_the_command_advises(capsys):
 
 def test_the_command_interpolates_between_pairs_and_says_so(capsys):
     arguments = ("--target", "1:68,2:116,5:140", "--acceptance", "0.9,0.8,0.7,0.6", "--draft", "5", "--catch-up", "6")
-    arguments += ("--draft-call", "2", "--verify", "1", "--proposes", "0.5")
+    arguments += ("--draft-call", "2", "--verify", "1", "--proposes", "0.5", "--switch", "4")
     code, out, _ = call(capsys, *arguments)
     assert code == 0
     assert "~: the target pass is interpolated" in out
@@ -394,6 +403,7 @@ def test_the_command_interpolates_between_pairs_and_says_so(capsys):
         draft_token=0.005,
         draft_fixed=0.002,
         catch_up=0.006,
+        switch=0.004,
         verify=((0, 0.0), (1, 0.001)),
         between="linear",
     )

@@ -451,7 +451,7 @@ def test_an_estimate_adds_up_what_is_stored(small_plan):
     # Two prompts twice of 12 tokens; k = 1 and auto are like k = 4, look-ups half as much again as plain decoding.
     (key,) = grid.cell_keys(small_plan)
     runs = 48 * (0.25 + 3 * 0.125 + 1.5 * 0.25)
-    assert known.seconds([key], []) == pytest.approx(runs + 2 * 4 * 0.75)
+    assert known.seconds([key], []) == pytest.approx(runs + 2 * 2 * 4 * 0.75)
     usual = estimate.USUAL
     assert known.plain("q8_0") == pytest.approx(0.25 * usual["q8_0"] / usual["hf-f32"])
     assert estimate.Known([], []).plain("f32-plain") == usual["f32"]
@@ -503,7 +503,12 @@ def rounded(value):
 # --- predictions -----------------------------------------------------------------------------------------------------
 
 TIMES = cost.StepTimes(
-    target=((1, 1.0), (2, 1.5), (3, 1.75)), draft_token=0.125, draft_fixed=0.25, catch_up=0.25, verify=((0, 0.0),)
+    target=((1, 1.0), (2, 1.5), (3, 1.75)),
+    draft_token=0.125,
+    draft_fixed=0.25,
+    catch_up=0.25,
+    switch=0.0625,
+    verify=((0, 0.0),),
 )
 
 
@@ -514,40 +519,29 @@ TIMES = cost.StepTimes(
         ([(0, 0)] * 4, False, 4, 4 * 1.25),  # asked in vain
         ([(1, 0), (1, 0)], False, 2, 2 * (0.375 + 1.5)),
         ([(1, 1), (1, 1)], False, 4, 2 * (0.375 + 1.5 + 0.125)),  # each time two tokens to read
-        ([(2, 1), (0, 0)], False, 3, (0.5 + 1.75) + 1.25),
-        ([(2, 1), (0, 0)], True, 3, (0.5 + 1.75) + 1.0),
+        ([(2, 1), (0, 0)], False, 3, (0.5 + 1.75) + 1.25 + 0.0625),  # one in two behind its like, were they independent
+        ([(2, 1), (0, 0)], True, 3, (0.5 + 1.75) + 1.0 + 0.0625),
+        ([(2, 1), (0, 0), (0, 0), (2, 1)], True, 6, 2 * (0.5 + 1.75) + 2 * 1.0 + 2 * 0.0625),
     ],
 )
 def test_predictions_add_up_the_steps(rounds, adaptive, tokens, seconds):
-    assert figures.predicted(TIMES, rounds, adaptive) == pytest.approx(tokens / seconds, rel=1e-12)
+    assert figures.predicted(TIMES, [rounds], adaptive) == pytest.approx(tokens / seconds, rel=1e-12)
 
 
-def test_a_steady_clock_sees_one_of_two_passes(monkeypatch):
-    """Each pass is done twice from the same state; a pass takes its number of tokens by this clock, a look at it 0."""
-    now = [0.0]
-    monkeypatch.setattr(texts, "CLOCK", lambda: now[0])
-    model = ToyModel()
-    calls = []
-
-    class Slow(ToyTarget):
-        def __call__(self, prefix, proposed):
-            calls.append((model.n_cached, len(proposed)))
-            now[0] += len(prefix) + len(proposed) - model.n_cached
-            return super().__call__(prefix, proposed)
-
-    steady = steps.Steady()
-    step = steady.step(Slow(model))
-    found = cost.measure_steps(lambda prefix, k: ([1] * k, None), step, [1, 2, 3], (1, 3), 2, clock=steady.clock)
-    assert found.target == ((1, 1.0), (2, 2.0), (4, 4.0))
-    assert calls[2:] == [(2, n) for n in (1, 1, 3, 3, *(0, 0, 1, 1, 3, 3) * 2)]
+def test_no_text_is_behind_another():
+    rounds = [(2, 1), (2, 1)]
+    plain = [(0, 0), (0, 0)]
+    seconds = 2 * (0.5 + 1.75) + 2 * 1.0
+    assert figures.predicted(TIMES, [rounds, plain], adaptive=True) == pytest.approx(6 / seconds, rel=1e-12)
 
 
 def test_steps_before_and_after_are_averaged():
     before = cost.to_json(TIMES)["times"]
     after = cost.to_json(replace(TIMES, target=((1, 3.0), (2, 2.5), (3, 1.75)), draft_fixed=0.75))["times"]
+    after["switch"] = 0.1875
     found = figures.mean_times(before, after)
     assert found.target == ((1, 2.0), (2, 2.0), (3, 1.75))
-    assert (found.draft_fixed, found.draft_token, found.catch_up) == (0.5, 0.125, 0.25)
+    assert (found.draft_fixed, found.draft_token, found.catch_up, found.switch) == (0.5, 0.125, 0.25, 0.125)
 
 
 # --- the two rules ---------------------------------------------------------------------------------------------------

@@ -1,10 +1,10 @@
 #!/bin/bash
 # The study of benchmarks/study from nothing: an environment, the model in all its formats, the measurements, the report.
 # All but the report lies under .work/study, and what is there is not made or measured again; to measure anew, remove
-# .work/study/standard. Some ten minutes for the environment, 35 for the measurements; it wants a quiet machine.
+# .work/study/standard. Some ten minutes for the environment, an hour for the measurements; it wants a quiet machine.
 #
 # PLAN=quick measures a few cells and reports into .work/study/quick/report, PLAN=whole everything for hours. REPEATS=N
-# runs each cell so many times, not 3; how long that takes is said before, by what an earlier run of any plan stored.
+# runs each cell so many times; how long that takes is said before, by what an earlier run of any plan stored.
 # LLAMA_WHEEL=FILE saves building llama.cpp. Arguments go to `python -m study`, without any it is `all`.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -24,7 +24,9 @@ def main():
     if options.repeats is not None and options.repeats < 1:
         parser.error(f"--repeats: expected at least 1, got {options.repeats}")
     plan = grid.PLANS[options.plan]
-    plan = replace(plan, repeats=options.repeats or plan.repeats, only=tuple(options.only or ()))
+    plan = replace(plan, only=tuple(options.only or ()))
+    if options.repeats:
+        plan = replace(plan, repeats=options.repeats, close_repeats={})
     # A part of a plan is not published: the documents are of all its lines.
     reports = options.what == "report" or (options.what == "all" and not options.no_report and not plan.only)
     started = perf_counter()

@@ -38,8 +38,9 @@ def run_group(models, group, plan, lengths):
     runs = []
     for number, prompt in enumerate(texts):
         found = []
-        for repeat in range(plan.repeats):
-            for draft, k in rotated(group.contenders, repeat):
+        often = {one: plan.repeats_of(group.target, one) for one in group.contenders}
+        for repeat in range(max(often.values())):
+            for draft, k in rotated([one for one in often if often[one] > repeat], repeat):
                 length = lengths.of(group, draft, k, repeat, before.get(draft))
                 seed = 1000 * number + repeat
                 loop = decoder(models, warm.as_target(), draft, length, group.temperature, seed)

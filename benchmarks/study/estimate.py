@@ -3,7 +3,6 @@
 from statistics import median
 
 from . import figures, grid, steps
-from .models import KINDS
 from .store import Lines, load
 
 UNKNOWN = 1.5  # what a contender of which nothing is stored takes of plain decoding
@@ -51,16 +50,17 @@ class Known:
 
     def steps(self, target):
         """Seconds of the steps of a group, before and after it."""
-        passes = 2 * sum(steps.KS) * 2 * (steps.REPEATS + 1)
+        passes = 4 * sum(steps.KS) * 2 * (steps.REPEATS + 1)
         return median(self._steps.get(target) or [self.plain(target) * passes])
 
     def seconds(self, cells, identity):
         """Seconds of the lines of cells and of identity with these keys."""
         found = 0.0
         for key in cells:
-            tokens = key["tokens"] * key["prompts"] * key["repeats"]
+            tokens = key["tokens"] * key["prompts"]
             found += self.steps(key["target"])
-            found += sum(tokens * self.token(key["target"], *contender) for contender in key["contenders"])
+            for contender, repeats in zip(key["contenders"], key["repeats"], strict=True):
+                found += tokens * repeats * self.token(key["target"], *contender)
         texts = 1 + (len(grid.FOUND) + 1) * len(grid.LENGTHS)
         return found + sum(texts * key["tokens"] * self.plain(key["target"]) for key in identity)
 
@@ -70,10 +70,9 @@ def _usual(target):
 
 
 def _of_steps(row):
-    """Seconds of both timings of a group's steps from their row; llama.cpp's passes are made twice."""
-    twice = 2 if KINDS[row["target"]].keeps_plans else 1
-    once = twice * sum(milliseconds for _, milliseconds in row["target_ms"]) + sum(steps.KS) * row["draft_token_ms"]
-    return 2 * (steps.REPEATS + 1) * once / 1e3
+    """Seconds of both timings of a group's steps from their row; each round is timed twice."""
+    once = sum(milliseconds for _, milliseconds in row["target_ms"]) + sum(steps.KS) * row["draft_token_ms"]
+    return 4 * (steps.REPEATS + 1) * once / 1e3
 
 
 def _missing(folder, name, keys):

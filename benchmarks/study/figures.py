@@ -6,6 +6,8 @@ cost: that a round is a draft, a pass over so many tokens and a verification, an
 """
 
 from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
 from statistics import median
 
 from specverify import cost
@@ -75,8 +77,10 @@ def step_times(line, draft):
 
 def predicted_of(times, draft, k, runs):
     """Predict the speed of the runs of a repeat from the steps, and from what these runs drafted and accepted."""
-    pairs = [(one[DRAFTED], one[ACCEPTED]) for run in runs for one in run["rounds"]]
-    return 1 / times.plain_seconds if draft == "none" else predicted(times, pairs, adaptive=k in grid.ADAPTIVE)
+    if draft == "none":
+        return 1 / times.plain_seconds
+    texts = [[(one[DRAFTED], one[ACCEPTED]) for one in run["rounds"]] for run in runs]
+    return predicted(times, texts, adaptive=k in grid.ADAPTIVE)
 
 
 def mean_times(before, after):
@@ -93,27 +97,34 @@ def mean_times(before, after):
         draft_token=(one.draft_token + other.draft_token) / 2,
         draft_fixed=(one.draft_fixed + other.draft_fixed) / 2,
         catch_up=None if one.catch_up is None else (one.catch_up + other.catch_up) / 2,
+        switch=(one.switch + other.switch) / 2,
         verify=table(one.verify, other.verify),
         between="linear",
     )
 
 
-def predicted(times, rounds, adaptive=False):
+def predicted(times, texts, adaptive=False):
     """Predict tokens per second from step times and what the rounds drafted and accepted.
 
     Parameters
     ----------
     times : StepTimes
         Of the group.
-    rounds : list of (drafted, accepted)
-        Of all runs of a contender.
+    texts : list of lists of (drafted, accepted)
+        Of the rounds of each run of a contender.
     adaptive : bool
-        A round that drafted nothing did not ask the draft. Else it asked and got nothing.
+        A round that drafted nothing did not ask the draft, and lengths depend on each other: how often one follows
+        another is counted. Else it asked and got nothing, and lengths are taken to be independent.
     """
+    rounds = [pair for text in texts for pair in text]
+    switching = 0.0
+    if adaptive:
+        switching = times.switch * sum(one[0] != other[0] for text in texts for one, other in pairwise(text))
+        times = replace(times, switch=0.0)
     plain = [pair for pair in rounds if adaptive and pair[0] == 0]
     asked = rounds[:0] if len(plain) == len(rounds) else [pair for pair in rounds if not adaptive or pair[0]]
     longest = max((n for n, _ in asked), default=0)
-    tokens, seconds = float(len(plain)), len(plain) * times.plain_seconds
+    tokens, seconds = float(len(plain)), len(plain) * times.plain_seconds + switching
     if longest:
         counts = Counter(n for n, _ in asked)
         shares = [counts[n] / len(asked) for n in range(longest + 1)]
@@ -140,6 +151,7 @@ def steps_of(line):
             "draft_token_ms": 1e3 * times.draft_token,
             "draft_fixed_ms": 1e3 * times.draft_fixed,
             "catch_up_ms": None if times.catch_up is None else 1e3 * times.catch_up,
+            "switch_ms": 1e3 * times.switch,
             "verify_ms": [[n, round(1e3 * seconds, 4)] for n, seconds in times.verify],
             "drift": last[1] / first[1],
         }

@@ -48,7 +48,11 @@ class Group:
 
 @dataclass(frozen=True)
 class Plan:
-    """Parts, and the size of each run: new tokens of a text, prompts of a domain of either kind, repeats."""
+    """Parts, and the size of each run: new tokens of a text, prompts of a domain of either kind, repeats.
+
+    Plain decoding and the adaptive lengths are to be told apart where they differ by a few per cent: `close_repeats`
+    are theirs, by target.
+    """
 
     parts: tuple
     name: str = ""
@@ -56,6 +60,7 @@ class Plan:
     new_text_prompts: int = 2
     copy_prompts: int = 1  # there are five kinds of them
     repeats: int = 3
+    close_repeats: dict = field(default_factory=dict)
     identity_tokens: int = 24
     identity_domains: tuple = NEW_TEXT
     only: tuple = ()  # targets; none for all
@@ -63,6 +68,11 @@ class Plan:
     def takes(self, target):
         """Say whether a target is measured."""
         return not self.only or target in self.only
+
+    def repeats_of(self, target, contender):
+        """Give how often a contender (draft, k) is run."""
+        is_close = contender == PLAIN or contender[1] in ADAPTIVE
+        return max(self.repeats, self.close_repeats.get(target, 0) if is_close else 0)
 
     def prompts(self, domain):
         """Give how many prompts of a domain are used."""
@@ -81,7 +91,7 @@ class Plan:
         return list(found.values())
 
 
-# Some 35 minutes. Every length where a model as draft pays (the slow target) and where copying does; where nothing can
+# Some 45 minutes. Every length where a model as draft pays (the slow target) and where copying does; where nothing can
 # pay, one fixed length shows that, and the adaptive one what it makes of it. At temperature 1 copies are rare.
 STANDARD = Plan(
     name="standard",
@@ -107,6 +117,7 @@ STANDARD = Plan(
         Part("q4_0", "lookup", NEW_TEXT, (0,), (4, AUTO)),
         Part("q4_0", "lookup", COPIES, (0,)),
     ),
+    close_repeats={"hf-f32": 4, "f32": 7, "q8_0": 9, "q4_0": 9},
 )
 QUICK = Plan(
     name="quick",
@@ -158,8 +169,9 @@ def cell_keys(plan):
     """Give the keys of the lines of speeds, in the order of ``plan.groups()``."""
     return [
         group.key
-        | {"tokens": plan.tokens, "prompts": plan.prompts(group.domain), "repeats": plan.repeats}
+        | {"tokens": plan.tokens, "prompts": plan.prompts(group.domain)}
         | {"contenders": [list(one) for one in group.contenders]}
+        | {"repeats": [plan.repeats_of(group.target, one) for one in group.contenders]}
         for group in plan.groups()
     ]
 

@@ -26,11 +26,6 @@ class Kind:
     bits: float
     flash: bool = True
 
-    @property
-    def keeps_plans(self):
-        """Whether a pass over as many tokens as the last one is prepared faster than another."""
-        return self.file.endswith(".gguf")
-
 
 KINDS = {
     "hf-f32": Kind("hf-f32", "transformers float32", 32),

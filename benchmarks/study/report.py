@@ -66,7 +66,7 @@ def refuse_other_machines(documents, made, folder):
 
 def size_of(plan):
     """Give the name of a plan, and how much of everything it measures."""
-    names = ("name", "tokens", "new_text_prompts", "copy_prompts", "repeats")
+    names = ("name", "tokens", "new_text_prompts", "copy_prompts", "repeats", "close_repeats")
     return {name: getattr(plan, name) for name in names}
 
 

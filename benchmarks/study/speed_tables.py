@@ -25,7 +25,8 @@ def speed_section(document):
         "\n".join(f"- {fact}" for fact in (*adaptive_facts(document), *share_facts(document))),
         "### What a pass over several tokens costs",
         "C(n): a target pass over n tokens, median over all groups. A round of k drafted tokens has a pass over k + 1, "
-        "and emits k + 1 tokens at most. Drafting: a fourth of a draft call for four tokens.",
+        "and emits k + 1 tokens at most. Drafting: a fourth of a draft call for four tokens. Switch: what a pass takes "
+        "more behind one over another number of tokens.",
         "\n".join(pass_table(document)),
         *best_table(document),
         "### Targets beside each other",
@@ -51,8 +52,9 @@ def pass_table(document):
         values = [f"{middle[n]:.1f}" if n == 1 else f"{middle[n] / middle[1]:.2f}" for n in middle]
         costs = {draft: median(map(draft_ms, mine)) for draft, mine in by(rows, "draft").items()}
         drafts = "; ".join(f"{draft_words(draft)} {cost:.3g} ms" for draft, cost in costs.items())
-        lines.append((KINDS[target].words, drafts, *values))
-    return table(["target ", "drafting a token ", *passes], lines)
+        switch = f"{median(row['switch_ms'] for row in rows):.2f}"
+        lines.append((KINDS[target].words, drafts, *values, switch))
+    return table(["target ", "drafting a token ", *passes, "switch ms"], lines)
 
 
 def target_table(document):

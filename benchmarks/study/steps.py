@@ -15,49 +15,6 @@ KS = (1, 2, 3, 4, 6, 8)
 REPEATS = 3
 
 
-class Steady:
-    """Two steps, of which every pass is preceded by the same one, and a clock that does not see the first of the two.
-
-    llama.cpp keeps the plan of its last pass and uses it again if the next has as many tokens, as it mostly has in the
-    rounds of a text. Steps of different lengths in turn would never have that.
-    """
-
-    def __init__(self):
-        self._hidden = 0.0
-
-    def clock(self):
-        return texts.CLOCK() - self._hidden
-
-    def step(self, inner):
-        return _SteadyStep(self, inner)
-
-    def hide(self, function, *arguments):
-        before = texts.CLOCK()
-        function(*arguments)
-        self._hidden += texts.CLOCK() - before
-
-
-class _SteadyStep:
-    def __init__(self, steady, inner):
-        self._steady, self._inner = steady, inner
-
-    def begin(self, start):
-        self._inner.begin(start)
-
-    def __call__(self, prefix, other):
-        held = self.n_cached
-        self._steady.hide(self._inner, prefix, other)
-        self._steady.hide(self.truncate, held)
-        return self._inner(prefix, other)
-
-    @property
-    def n_cached(self):
-        return self._inner.n_cached
-
-    def truncate(self, keep):
-        return self._inner.truncate(keep)
-
-
 def measure(models, group, drafts, text):
     """Measure the steps of each draft at the end of a text. The target's are measured once, beside the first draft.
 
@@ -66,10 +23,7 @@ def measure(models, group, drafts, text):
     dict of str to StepTimes
         For each draft.
     """
-    steady = Steady()
     target = models.target(group.target).as_target()
-    if KINDS[group.target].keeps_plans:
-        target = steady.step(target)
     sampling = Sampling(temperature=group.temperature) if group.temperature else None
     verify = verify_with(sampling)
     # Model drafts first: in a real round the draft's weights push the target's out of the cache, and so they do here.
@@ -78,10 +32,8 @@ def measure(models, group, drafts, text):
     for draft in order or ["lookup"]:
         start = Start(text, sampling is None, sampling, np.random.default_rng(0))
         step = models.draft_step(draft)
-        if draft in KINDS and KINDS[draft].keeps_plans:
-            step = steady.step(step)
         if beside is None or draft in KINDS:
-            settings = {"verify": verify, "start": start, "clock": steady.clock}
+            settings = {"verify": verify, "start": start, "clock": texts.CLOCK}
             times = cost.measure_steps(step, target, text, KS, REPEATS, **settings)
             beside = beside or times
         if draft in grid.FOUND:

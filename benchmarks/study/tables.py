@@ -1,6 +1,7 @@
 """The study in Markdown: docs/study.md as a whole, and the short part of BENCHMARKS.md. All from stored documents."""
 
 from .identity_tables import identity_facts, identity_section
+from .models import KINDS
 from .other_tables import compare_facts, compare_section, depth_facts, depth_section
 from .speed_tables import adaptive_facts, audit_facts, audit_section, best_table, pass_table, share_facts, speed_section
 from .words import NOTHING, machine_words
@@ -32,7 +33,8 @@ def short(documents):
         "## Real models",
         f"{machine_words(cells)} Everything: [docs/study.md](docs/study.md).",
         *best_table(cells),
-        "What a pass over n tokens takes of one over a single token, which is what speculation has to earn:",
+        "What a pass over n tokens takes of one over a single token, which is what speculation has to earn, and what a "
+        "pass behind one over another number of tokens takes more (switch):",
         "\n".join(pass_table(cells)),
         "\n".join(f"- {fact}" for fact in facts(documents)),
     ]
@@ -51,6 +53,11 @@ def facts(documents):
     ]
 
 
+def close_words(plan):
+    often = ", ".join(f"{KINDS[target].words} {n} times" for target, n in plan["close_repeats"].items())
+    return f"; plain decoding and the adaptive lengths, which differ by little, more often: {often}" if often else ""
+
+
 def setting(documents):
     cells = documents["cells"]
     if not cells:
@@ -67,7 +74,8 @@ small model trained for it would give is not in these figures. **Texts**: {plan[
 for new text; in the other domains ("copies") most of the answer stands in the prompt. Of a domain of new text
 {plan["new_text_prompts"]} prompts were used, of one of copies {plan["copy_prompts"]}. **Order**: plain decoding and all
 drafts and draft lengths of a target and domain in turn, in one process, {plan["repeats"]} times, each time beginning at
-another place. **Clock**: from the first pass behind the prompt to the last token; the prompt is in all caches before.
+another place{close_words(plan)}. **Clock**: from the first pass behind the prompt to the last token;
+the prompt is in all caches before.
 **auto** is `AdaptiveDraftLength`, told the times of the steps as they were before its first text: one object for all
 texts of a target, a draft and a temperature, which keeps what it learned from text to text, as in a program, and is new
 for each repeat. Where it drafted nothing with a model in its first text, because what the draft had to read exceeds

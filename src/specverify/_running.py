@@ -16,7 +16,7 @@ _PLAIN_ROUNDS = 2  # plain steps that are timed before anything is drafted
 _REFRESH_TOKENS = 256  # a plain step is timed at least so often
 _MEDIAN_OF = 9
 _OUTLIER = 3.0  # times the expected duration: more is not the draft's fault
-_SECOND_TOKEN = 1.3  # of a plain step, at most, for the second token of a pass: quantised weights reach 1.26
+_SECOND_TOKEN = 1.0  # of a plain step, for the second token of a pass: .3 to 3 were measured
 _LEAST_SLOPE = 0.25  # of a plain step, for a further token in the worst case
 _DRAFT_GUESS = 0.2  # of a plain step, for drafting a token with a draft of which nothing is known
 _FREE_START = 0.01  # of the target's reading of the prompt: less is a look-up's index
@@ -81,15 +81,18 @@ class KnownTimes:
         self.longest = longest
         self.plain: float | None = times.plain_seconds
         self.extra_catch_up = times.extra_catch_up
+        self.switch = times.switch
         self.read = times.extra_catch_up
         self.start: float | None = times.draft_start
         self._costs = [
             times.draft_seconds(n) + times.target_seconds(n + 1) + times.verify_seconds(n) for n in range(longest + 1)
         ]
         self._draft_nothing = times.draft_seconds(0)
+        self._plain = times.plain_seconds
+        self._last: int | None = None
 
     def begin(self) -> None:
-        """Nothing differs from text to text."""
+        self._last = None
 
     def expected(self, n: int) -> float:
         return self._costs[n]
@@ -97,18 +100,25 @@ class KnownTimes:
     hoped = expected
 
     def worst(self, n: int) -> float:
-        return self._costs[n] + self.extra_catch_up
+        return self._costs[n] + self.extra_catch_up + 2.0 * self.switch
 
     def observe(self, done: Round, requested: int, unread: int, *, first: bool, began: bool, late: bool) -> float:
-        n = done.n_drafted
+        """Give the seconds that drafting lost in this round, or behind an earlier one."""
+        n, last = done.n_drafted, self._last
+        self._last = n
+        switching = self.switch if last is not None and last != n else 0.0
         if not n:
-            return self._draft_nothing if requested else 0.0
+            return switching + (self._draft_nothing if requested else 0.0)
         reading = self.read * unread + (0.0 if began else (self.start or 0.0))
-        return self._costs[n] + reading + (self.extra_catch_up if late else 0.0)
+        spent = self._costs[n] + reading + switching + (self.extra_catch_up if late else 0.0)
+        return spent - len(done.tokens) * self._plain
 
 
 class LearnedTimes:
-    """Times learned from rounds. What a catch-up adds is in the medians of the draft calls."""
+    """Times learned from rounds. What a catch-up adds is in the medians of the draft calls.
+
+    Passes are learned as they are behind one of as many tokens; what others take more is learned from plain ones.
+    """
 
     extra_catch_up = 0.0
 
@@ -117,6 +127,9 @@ class LearnedTimes:
         self._draft_cost = draft_cost
         self._passes = [Median() for _ in range(max_k + 1)]
         self._drafts = [Median() for _ in range(max_k + 1)]
+        self._switches = Median()
+        self._last: int | None = None
+        self._first_plain: float | None = None
         self._reads = Median()
         self._starts = Median()
         self._start_guess = draft_cost or 0.0
@@ -127,7 +140,16 @@ class LearnedTimes:
 
     @property
     def plain(self) -> float | None:
-        return self._passes[0].value if self._passes[0].count >= _PLAIN_ROUNDS else None
+        steady = self._passes[0]
+        if steady.count >= _PLAIN_ROUNDS:
+            return steady.value
+        # One of them may have been disturbed, and the one behind the prompt only takes longer.
+        return min(steady.value, self._first_plain) if steady.count and self._first_plain is not None else None
+
+    @property
+    def switch(self) -> float:
+        """What a pass takes more if the one before it was over another number of tokens."""
+        return max(0.0, self._switches.value)
 
     @property
     def longest(self) -> int:
@@ -159,6 +181,7 @@ class LearnedTimes:
     def begin(self) -> None:
         self._prefill = None
         self._first_call = None
+        self._last = None
 
     def expected(self, n: int) -> float:
         return self._draft(n) + self._pass(n, 0.5, 0.5)
@@ -167,24 +190,40 @@ class LearnedTimes:
         return self._draft(n, hopeful=True) + self._pass(n, 0.0, 0.0)
 
     def worst(self, n: int) -> float:
-        return self._draft(n) + self._pass(n, 1.0, _SECOND_TOKEN)
+        return self._draft(n) + self._pass(n, 1.0, _SECOND_TOKEN) + 2.0 * self.switch
 
     def observe(self, done: Round, requested: int, unread: int, *, first: bool, began: bool, late: bool) -> float:
-        n, tokens = done.n_drafted, len(done.tokens)
+        """Give the seconds that drafting lost in this round, or behind an earlier one; 0 if nothing is known."""
+        n, last = done.n_drafted, self._last
         scored = done.target_seconds + done.verify_seconds
+        plain = self.plain
+        usual = self._pass(n, 1.0, _SECOND_TOKEN) if plain is not None else math.inf
+        drafted = self._observe_draft(done.draft_seconds, n, unread, began) if requested else 0.0
         if first:
             self._prefill = done.target_seconds
-        guess_pass = self._pass(n, 1.0, _SECOND_TOKEN) if self.plain is not None else math.inf
-        drafted = self._observe_draft(done.draft_seconds, n, unread, began) if requested else 0.0
-        if not first:
-            self._passes[n].add(scored)
-        self._since_plain = 0 if n == 0 and not first else self._since_plain + tokens
-        if not requested:
+            scored = usual
+        else:
+            self._observe_pass(scored, n, last)
+        self._since_plain = 0 if n == last == 0 else self._since_plain + len(done.tokens)
+        # Behind the reading of the prompt it is no draft that makes a pass another one.
+        self._last = -1 if first else n
+        if plain is None:
             return 0.0
-        if first:
-            return drafted + (guess_pass if n else 0.0)
         # A pause of the whole machine is not the draft's fault.
-        return drafted + (min(scored, _OUTLIER * guess_pass) if n else 0.0)
+        scored = min(scored, _OUTLIER * usual)
+        if n:
+            return drafted + scored - len(done.tokens) * plain
+        return drafted + (scored - plain if last is not None and last > 0 else 0.0)
+
+    def _observe_pass(self, seconds: float, n: int, last: int | None) -> None:
+        if n == last:
+            self._passes[n].add(seconds)
+        elif n:
+            self._passes[n].add(seconds - self.switch)
+        elif self._passes[0].count:
+            self._switches.add(seconds - self._passes[0].value)
+        elif self._first_plain is None:
+            self._first_plain = seconds
 
     def _observe_draft(self, seconds: float, n: int, unread: int, began: bool) -> float:
         """Learn from a draft call; give its duration without the reading of the prompt."""

@@ -114,15 +114,15 @@ class AdaptiveDraftLength:
     -----
     **Prediction.** The model of :func:`specverify.cost.predict`, with running estimates: the acceptance of each
     position and the lengths that the draft proposes, both forgetting exponentially; and medians of the last times of
-    passes over 1, 2, ... tokens and of draft calls. The first pass of a text, which reads the prompt, is not counted. A
-    pass over more tokens than any before is taken to go on with half the slope seen so far. What was learned is kept
-    from one text to the next.
+    passes over 1, 2, ... tokens and of draft calls, and of what a pass behind one of another length takes more. The
+    first pass of a text, which reads the prompt, is not counted. A pass over more tokens than any before is taken to go
+    on with half the slope seen so far. What was learned is kept from one text to the next.
 
     **Budget.** Every round with a draft is entered in an account: its duration, less what plain decoding takes for the
-    tokens that came out. A draft is asked for only if the account would stay within ``max_loss`` of the time so far (or
-    of `shortest` tokens) even if none of it were accepted. Only reading the prompt may exceed it, when past rounds
-    make it likely to pay within `shortest` tokens. So a text loses at most `max_loss`, as far as times can be foreseen,
-    and what was won may be spent.
+    tokens that came out; and what a plain step behind it takes more than others. A draft is asked for only if the
+    account would stay within ``max_loss`` of the time so far (or of `shortest` tokens) even if none of it were
+    accepted. Only reading the prompt may exceed it, when past rounds make it likely to pay within `shortest` tokens. So
+    a text loses at most `max_loss`, as far as times can be foreseen, and what was won may be spent.
 
     **Exploration.** Where no length is predicted to win, one that could win if things went well is tried after a pause;
     pauses double while this fails, and start anew when a round has won. If not even full acceptance could win, nothing
@@ -156,7 +156,7 @@ class AdaptiveDraftLength:
         *,
         prior: Acceptance | None = None,
         draft_cost: float | None = None,
-        max_loss: float = 0.025,
+        max_loss: float = 0.02,
         shortest: int = 64,
     ) -> None:
         max_k = _inputs.as_count(max_k, "max_k")
@@ -231,19 +231,16 @@ class AdaptiveDraftLength:
     def observe(self, done: Round, requested: int, /) -> None:
         """Learn from a round."""
         tokens, n = len(done.tokens), done.n_drafted
-        won = False
         first = self._rounds == 0
         self._rounds += 1
         self._tokens += tokens
-        spent = self._times.observe(
+        lost = self._times.observe(
             done, requested, self._unread, first=first, began=self._draft_began, late=self._all_accepted
         )
-        if requested and (plain := self._times.plain) is not None:
-            lost = spent - (tokens * plain if n else 0.0)
-            self.debt += lost - self._excused
-            won = n > 0 and lost < 0.0
-            if won:
-                self._pause = _FIRST_PAUSE
+        self.debt += lost - self._excused
+        won = n > 0 and lost < 0.0
+        if won:
+            self._pause = _FIRST_PAUSE
         if requested:
             self._draft_began = True
             self._unread = 0
@@ -283,17 +280,18 @@ class AdaptiveDraftLength:
         The sums of cost.predict, taken up from one length to the next; tests compare the two.
         """
         cost = self._times.hoped if hope else self._times.expected
-        extra = self._times.extra_catch_up
+        extra, switch = self._times.extra_catch_up, self._times.switch
         accepted = self._accepted.rates(most, hope)
         proposed = self._proposed.rates(most)
         tokens = there = passed = both = 1.0
-        shorter = shorter_all = 0.0
+        shorter = shorter_all = shorter_same = 0.0
         before = cost(0)
         none = 0.0
         best, most_gain = 0, 0.0
         for k in range(1, most + 1):
             stop = there * (1.0 - proposed[k - 1])
             shorter += stop * before
+            shorter_same += stop * stop
             if k == 1:
                 none = stop
             else:
@@ -304,6 +302,7 @@ class AdaptiveDraftLength:
             tokens += both
             before = cost(k)
             seconds = shorter + there * before + (shorter_all + there * passed) * (1.0 - none) * extra
+            seconds += (1.0 - shorter_same - there * there) * switch
             gain = plain - seconds / tokens
             if gain > most_gain and gain > _LEAST_GAIN * plain * (1.0 - none):
                 best, most_gain = k, gain

@@ -48,6 +48,12 @@ def add(subparsers: Any) -> None:
     parser.add_argument(
         "--catch-up", type=milliseconds, metavar="MS", help="a draft step that reads two tokens (default: as --draft)"
     )
+    parser.add_argument(
+        "--switch",
+        type=milliseconds,
+        metavar="MS",
+        help="what a target pass takes more behind one over another number of tokens (default: 0)",
+    )
     parser.add_argument("--verify", type=milliseconds, metavar="MS", help="verification of a draft (default: 0)")
     parser.add_argument(
         "--acceptance",
@@ -109,7 +115,7 @@ def _given(
     options: argparse.Namespace,
 ) -> tuple[cost.StepTimes, cost.Acceptance | None, cost.ProposedLengths | None]:
     if options.file is not None:
-        for name in ("draft", "draft_call", "catch_up", "verify"):
+        for name in ("draft", "draft_call", "catch_up", "switch", "verify"):
             if getattr(options, name) is not None:
                 raise ValueError(f"--{name.replace('_', '-')}: expected with --target only, the file holds the times")
         try:
@@ -126,6 +132,7 @@ def _given(
             draft_token=(options.draft or 0.0) / 1e3,
             draft_fixed=(options.draft_call or 0.0) / 1e3,
             catch_up=None if options.catch_up is None else options.catch_up / 1e3,
+            switch=(options.switch or 0.0) / 1e3,
             verify=verify,
             between=between,
         ),

@@ -106,7 +106,8 @@ def predict(
     - tokens per round: sum of w_n (1 + A_n(1) + ... + A_n(n)),
     - seconds per round: sum of w_n (T_draft(n) + T_target(n + 1) + T_verify(n)), plus the extra of the catch-up step
       times the probability that the round before was accepted as a whole, (sum of w_n A_n(n), n >= 1), and that this
-      one drafts, 1 - w_0.
+      one drafts, 1 - w_0, plus the switch times the probability that the round before proposed another number of
+      tokens, 1 - sum of w_n^2: rounds are taken to be independent.
 
     With w_k = 1 this is T(1) (1 + sum A_k) / (T_draft(k) + T_target(k + 1) + T_verify(k)) of the literature, with the
     cost of the pass as a function of k.
@@ -139,6 +140,7 @@ def predict(
         seconds += share * (times.draft_seconds(n) + times.target_seconds(n + 1) + times.verify_seconds(n))
         all_accepted += share * at_least[n] if n else 0.0
     seconds += all_accepted * (1.0 - shares[0]) * times.extra_catch_up
+    seconds += max(0.0, 1.0 - sum(share * share for share in shares)) * times.switch
     return Prediction(
         k, tokens, seconds, tokens / seconds, tokens * plain / seconds, ceiling(times, k), times.is_measured(k + 1)
     )

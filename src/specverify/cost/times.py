@@ -16,8 +16,11 @@ class StepTimes:
     Attributes
     ----------
     target : tuple of (n, seconds)
-        A target pass over n = 1, 2, ... tokens, each as measured, in rising order of n; n = 1 must be among them. A
-        round that drafts n - 1 tokens has a pass over n.
+        A target pass over n = 1, 2, ... tokens behind one over as many, each as measured, in rising order of n; n = 1
+        must be among them. A round that drafts n - 1 tokens has a pass over n.
+    switch : float
+        What a target pass takes more if the one before it was over another number of tokens: a runtime that keeps the
+        plan of its last pass has to make a new one.
     draft_token : float
         One draft step: reading one token and proposing the next.
     draft_fixed : float
@@ -57,13 +60,14 @@ class StepTimes:
     draft_start: float = 0.0
     verify: tuple[tuple[int, float], ...] = ()
     between: Between = "refuse"
+    switch: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.target or self.target[0][0] != 1:
             raise ValueError(f"target: expected a time of a pass over 1 token first, got {self.target[:1]}")
         _check_table("target", self.target)
         _check_table("verify", self.verify)
-        for name in ("draft_token", "draft_fixed", "catch_up", "draft_start"):
+        for name in ("draft_token", "draft_fixed", "catch_up", "draft_start", "switch"):
             _check_seconds(name, getattr(self, name) or 0.0)
         if self.target[0][1] == 0.0:
             raise ValueError("target: expected a positive time of a pass over 1 token, got 0")

@@ -56,9 +56,10 @@ def measure_steps(
     Notes
     -----
     The first call of the draft, which is measured once, gives `draft_start`, whatever else a first call does. The
-    lengths are measured in turn, so that a slow second of the machine meets all of them. Where the draft proposes
-    fewer tokens than asked, its time counts for as many as it proposed; the target pass is filled up with tokens of
-    the prompt, which cost the same.
+    lengths are measured in turn, so that a slow second of the machine meets all of them, and each twice: behind a pass
+    of another length, and behind one of its own. The second gives the time of the pass, and what the first took more
+    the `switch`. Where the draft proposes fewer tokens than asked, its time counts for as many as it proposed; the
+    target pass is filled up with tokens of the prompt, which cost the same.
     """
     lengths = sorted(set(ks))
     if len(prompt) < 2:
@@ -72,59 +73,92 @@ def measure_steps(
         begin = getattr(step, "begin", None)
         if begin is not None:
             begin(start)
-
-    def timed(function: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
-        before = clock()
-        result = function(*arguments)
-        return clock() - before, result
-
-    passes: dict[int, list[float]] = {}
-    drafts: dict[int, list[float]] = {}
-    verdicts: dict[int, list[float]] = {}
-    extras: list[float] = []
-    first_call: tuple[int, float] | None = None
-    filling = [int(token) for token in prompt]
+    rounds = _Rounds(draft_step, target_step, prompt, verify, clock)
     for repeat in range(repeats + 1):
-        warm = repeat > 0
         for k in (0, *lengths):
-            tokens: Any = ()
-            rows = None
-            if k:
-                cut_back(draft_step, len(prompt) - 1)
-                seconds, (tokens, rows) = timed(draft_step, prompt, k)
-                first_call = first_call or (len(tokens), seconds)
-                if warm:
-                    drafts.setdefault(len(tokens), []).append(seconds)
-            proposed = [int(token) for token in tokens]
-            while len(proposed) < k:
-                proposed += filling[: k - len(proposed)]
-            cut_back(target_step, len(prompt) - 1)
-            seconds, target_rows = timed(target_step, prompt, proposed)
-            if warm:
-                passes.setdefault(k + 1, []).append(seconds)
-            if verify is not None:
-                seconds, _ = timed(verify, target_rows[: len(tokens) + 1], rows, tokens)
-                if warm:
-                    verdicts.setdefault(len(tokens), []).append(seconds)
+            rounds.run_twice(k)
         if isinstance(draft_step, Cached):
-            cut_back(draft_step, len(prompt) - 1)
-            one, _ = timed(draft_step, prompt, 1)
-            cut_back(draft_step, len(prompt) - 2)
-            two, _ = timed(draft_step, prompt, 1)
-            if warm:
-                extras.append(two - one)
-    fixed, per_token = _split({n: median(seconds) for n, seconds in drafts.items()})
-    assert first_call is not None
-    n_first, first_seconds = first_call
+            rounds.catch_up(min(2, lengths[-1]))
+        if repeat == 0:
+            rounds.forget()
+    fixed, per_token = _split({n: median(seconds) for n, seconds in rounds.drafts.items()})
+    assert rounds.first_call is not None
+    n_first, first_seconds = rounds.first_call
     return StepTimes(
-        target=tuple((n, median(seconds)) for n, seconds in sorted(passes.items())),
+        target=tuple((n, median(seconds)) for n, seconds in sorted(rounds.passes.items())),
         draft_token=per_token,
         draft_fixed=fixed,
-        catch_up=per_token + max(0.0, median(extras)) if extras else None,
+        catch_up=per_token + max(0.0, median(rounds.catch_ups)) if rounds.catch_ups else None,
         draft_start=max(0.0, first_seconds - fixed - n_first * per_token),
-        verify=tuple((n, median(seconds)) for n, seconds in sorted(verdicts.items())),
+        switch=max(0.0, median(rounds.switches)),
+        verify=tuple((n, median(seconds)) for n, seconds in sorted(rounds.verdicts.items())),
         between="linear",
     )
+
+
+class _Rounds:
+    """Rounds at the end of a text, each from the same caches, and the seconds of their parts."""
+
+    def __init__(
+        self,
+        draft_step: DraftStep,
+        target_step: TargetStep,
+        prompt: Sequence[int],
+        verify: Callable[[Any, Any, Any], Any] | None,
+        clock: Callable[[], float],
+    ) -> None:
+        self._draft_step, self._target_step = draft_step, target_step
+        self._prompt, self._verify, self._clock = prompt, verify, clock
+        self._filling = [int(token) for token in prompt]
+        self.first_call: tuple[int, float] | None = None  # of the draft: tokens and seconds
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop all seconds but those of the first call."""
+        self.passes: dict[int, list[float]] = {}
+        self.drafts: dict[int, list[float]] = {}
+        self.verdicts: dict[int, list[float]] = {}
+        self.switches: list[float] = []
+        self.catch_ups: list[float] = []
+
+    def run_twice(self, k: int) -> None:
+        """Time a round of k tokens behind one of another length, and another one behind that."""
+        switched, seconds = self._run(k), self._run(k)
+        self.passes.setdefault(k + 1, []).append(seconds)
+        self.switches.append(switched - seconds)
+
+    def catch_up(self, k: int) -> None:
+        """Time what reading a second token adds to a draft call: the passes behind it, of other lengths, included."""
+        (one, _, _), (two, _, _) = (self._draft(k, unread) for unread in (1, 2))
+        self.catch_ups.append(two - one)
+
+    def _run(self, k: int) -> float:
+        """Time a round; give the seconds of its target pass."""
+        tokens: Any = ()
+        rows = None
+        if k:
+            seconds, tokens, rows = self._draft(k, unread=1)
+            self.first_call = self.first_call or (len(tokens), seconds)
+            self.drafts.setdefault(len(tokens), []).append(seconds)
+        proposed = [int(token) for token in tokens]
+        while len(proposed) < k:
+            proposed += self._filling[: k - len(proposed)]
+        cut_back(self._target_step, len(self._prompt) - 1)
+        in_target, target_rows = self._timed(self._target_step, self._prompt, proposed)
+        if self._verify is not None:
+            seconds, _ = self._timed(self._verify, target_rows[: len(tokens) + 1], rows, tokens)
+            self.verdicts.setdefault(len(tokens), []).append(seconds)
+        return in_target
+
+    def _draft(self, k: int, unread: int) -> tuple[float, Any, Any]:
+        cut_back(self._draft_step, len(self._prompt) - unread)
+        seconds, (tokens, rows) = self._timed(self._draft_step, self._prompt, k)
+        return seconds, tokens, rows
+
+    def _timed(self, function: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
+        before = self._clock()
+        result = function(*arguments)
+        return self._clock() - before, result
 
 
 def _split(medians: Mapping[int, float]) -> tuple[float, float]:

@@ -208,6 +208,16 @@ def test_marks_are_as_wide_as_what_is_shown():
     assert stream.text == "da\\x00\n .^^^^+\nc\n.\n"
 
 
+def test_marks_count_cells_not_characters():
+    """A wide character takes two cells, an accent that stands alone none."""
+    stream = Stream(terminal=False)
+    text = MarkedText(Screen(stream))
+    for token, style in (("日本", "accepted"), ("e\u0301", "residual"), ("x", "accepted")):
+        text.add(token, style)
+    text.end_line()
+    assert stream.text == "日本e\u0301x\n....^.\n"
+
+
 def test_long_lines_are_broken():
     stream = Stream(terminal=False)
     text = MarkedText(Screen(stream))

@@ -373,9 +373,19 @@ def test_where_nothing_was_drafted_the_ceiling_is_said(models, capsys, monkeypat
     monkeypatch.setattr(timing, "step_times", lambda *_, **__: times)
     code, out, _ = call(capsys, "--k", "auto", "--draft", "draft", "--cost")
     assert code == 0
-    assert "nothing is known of acceptance. If all were accepted: at most 0.50x plain decoding, with k = 2" in squeezed(
-        out
-    )
+    out = squeezed(out)
+    assert "auto asked for no draft: none was predicted to pay, or to be affordable in this text" in out
+    assert "nothing is known of acceptance. If all were accepted: at most 0.50x plain decoding, with k = 2" in out
+
+
+def test_an_adaptive_length_says_what_it_chose(models, capsys, monkeypatch):
+    """Passes over several tokens cost nothing more, so that all that fits is asked for, and this text is short."""
+    times = cost.StepTimes(tuple((n, 0.01) for n in range(1, 10)))
+    monkeypatch.setattr(timing, "step_times", lambda *_, **__: times)
+    _, out, _ = call(capsys, "--k", "auto", "--draft", "draft", "--cost")
+    n = len(as_json(capsys, "--k", "auto", "--draft", "draft", "--cost")[1]["drafted"])
+    assert f"auto asked for a draft in {n} of {n} rounds, k = 8." in squeezed(out)
+    assert "auto asked" not in call(capsys, "--draft", "draft")[1]
 
 
 def test_an_adaptive_length_knows_beforehand_what_the_draft_costs(models, capsys, monkeypatch):

@@ -35,6 +35,8 @@ class Formatter:
         self.template, self.eos, self.bos = template, eos, bos
 
     def __call__(self, messages):
+        if self.template == "refuses":
+            raise LookupError("only users may speak")
         front = self.bos if self.template == "begins" else ""
         return SimpleNamespace(prompt=front + "".join(one["content"] + self.eos for one in messages))
 
@@ -265,6 +267,14 @@ def test_a_chat_begins_once(template, bos, expected, llama):
 def test_a_model_without_a_template_says_so(llama):
     with pytest.raises(ValueError, match=r"expected a model with a chat template, got double\.gguf"):
         llama(llama_double.Lib(template=None)).encode_chat([{"role": "user", "content": "hi"}])
+
+
+REFUSED = r"^messages: the chat template of .* refuses them: only users may speak$"
+
+
+def test_a_template_may_refuse_messages_in_any_way(llama):
+    with pytest.raises(ValueError, match=REFUSED):
+        llama(llama_double.Lib(template=b"refuses")).encode_chat([{"role": "system", "content": "hi"}])
 
 
 @pytest.mark.parametrize(
@@ -535,6 +545,9 @@ def test_a_tokenizer_is_asked_for_what_is_meant(library):
         with pytest.raises(ValueError, match=rf"tokens\[1\] = {wrong} is outside \[0, 16\)"):
             model.decode([4, wrong])
     assert model.vocabulary() == [*(f"<{token}>" for token in range(12)), None, None, None, None]
+    model.tokenizer.chat_template = "refuses"
+    with pytest.raises(ValueError, match=REFUSED):
+        model.encode_chat([{"role": "system", "content": "67"}])
     model.tokenizer.chat_template = None
     with pytest.raises(ValueError, match="expected a model with a chat template, got TinyModel"):
         model.encode_chat([{"role": "user", "content": "67"}])

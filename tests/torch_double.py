@@ -113,6 +113,8 @@ class Tokenizer:
     def apply_chat_template(self, messages, add_generation_prompt, tokenize):
         assert add_generation_prompt
         assert not tokenize
+        if self.chat_template == "refuses":
+            raise LookupError("only users may speak")
         return "<s>" + "".join(message["content"] + "</s>" for message in messages)
 
 

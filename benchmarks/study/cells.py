@@ -47,7 +47,6 @@ def run_group(models, group, plan, lengths):
                 rounds, seconds, cpu = timed(loop, prompt, plan.tokens)
                 run = {"draft": draft, "k": k, "prompt": number, "repeat": repeat, "seconds": seconds, "cpu": cpu}
                 run["rounds"] = [_brief(one) for one in rounds]
-                lengths.learn(group, run)
                 found.append((run, tokens_of(rounds)))
         if group.temperature == 0:
             plain = next(text for run, text in found if run["draft"] == "none")

@@ -39,7 +39,6 @@ def cells_of(line):
         row |= {"per_second": spread(speeds), "speedup": spread(ups), **shares_of(runs, rounds)}
         if group["temperature"] == 0:
             row["same"] = all(run["same"] for run in runs)
-        row["told"] = sum(run.get("told", False) for run in runs) if k == grid.AUTO else None
         times = step_times(line, draft)
         row["predicted"] = median(predicted_of(times, draft, k, runs) for runs in found.values())
         rows.append({name: rounded(value) for name, value in row.items()})

@@ -117,7 +117,7 @@ STANDARD = Plan(
         Part("q4_0", "lookup", NEW_TEXT, (0,), (4, AUTO)),
         Part("q4_0", "lookup", COPIES, (0,)),
     ),
-    close_repeats={"hf-f32": 4, "f32": 7, "q8_0": 9, "q4_0": 9},
+    close_repeats={"hf-f32": 4, "f32": 6, "q8_0": 7, "q4_0": 7},
 )
 QUICK = Plan(
     name="quick",

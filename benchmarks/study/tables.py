@@ -63,7 +63,6 @@ def setting(documents):
     if not cells:
         return [NOTHING]
     plan = cells["plan"]
-    autos = [row for row in cells["cells"] if row["told"] is not None]
     return [
         machine_words(cells),
         f"""\
@@ -78,10 +77,8 @@ another place{close_words(plan)}. **Clock**: from the first pass behind the prom
 the prompt is in all caches before.
 **auto** is `AdaptiveDraftLength`, told the times of the steps as they were before its first text: one object for all
 texts of a target, a draft and a temperature, which keeps what it learned from text to text, as in a program, and is new
-for each repeat. Where it drafted nothing with a model in its first text, because what the draft had to read exceeds
-what may be lost or nothing could pay, it was told the acceptance of past texts from then on (`prior`, from the fixed
-lengths of the pair): {sum(row["told"] for row in autos)} of its {sum(row["texts"] for row in autos)} texts.
-**online** is one that is told no more than the ratio of the models' sizes, new for each domain and repeat.
+for each repeat. **online** is one that is told no more than the ratio of the models' sizes, new for each domain and
+repeat.
 **Plan**: `{plan["name"]}` of `benchmarks/study/grid.py`. **Speed-up** is over plain decoding of the same target in the
 same repeat: median [least, largest] over the repeats.""",
     ]

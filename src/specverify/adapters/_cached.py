@@ -10,7 +10,7 @@ pass fails. Between two calls these statements hold, however a call ended:
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -301,8 +301,19 @@ def common_prefix(one: list[int], other: list[int], limit: int) -> int:
     return equal
 
 
-def as_messages(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    """Give the messages of a chat as templates want them; these take what is missing for empty, or break."""
+def rendered(template: Callable[[list[dict[str, str]]], str], messages: Sequence[Mapping[str, str]], name: str) -> str:
+    """Write out messages by the chat template of the model `name`: a program of others, which may refuse them."""
+    given = _as_messages(messages)
+    try:
+        return template(given)
+    except ImportError:
+        raise
+    except Exception as error:
+        raise ValueError(f"messages: the chat template of {name} refuses them: {error}") from error
+
+
+def _as_messages(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """Give messages as templates want them; these take what is missing for empty, or break."""
     for i, message in enumerate(messages):
         if not isinstance(message, Mapping):
             raise TypeError(f"messages[{i}]: expected a mapping with role and content, got {type(message).__name__}")

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._cached import CachedModel, as_messages
+from ._cached import CachedModel, rendered
 from ._cpus import usable_cpus
 from ._extras import require
 
@@ -180,11 +180,14 @@ class Model(CachedModel):
         template = self._lib.llama_model_chat_template(self._model, None)
         if not template:
             raise ValueError(f"messages: expected a model with a chat template, got {self.name}, which has none")
-        formatter = require("llama_cpp.llama_chat_format").Jinja2ChatFormatter(
-            template.decode(), self._spelling(self._eos), self._spelling(self._bos)
-        )
-        prompt: str = formatter(messages=as_messages(messages)).prompt
-        tokens = self.encode(prompt, begin=False, special=True)
+        formatter = require("llama_cpp.llama_chat_format").Jinja2ChatFormatter
+        eos, bos = self._spelling(self._eos), self._spelling(self._bos)
+
+        def written(given: list[dict[str, str]]) -> str:
+            prompt: str = formatter(template.decode(), eos, bos)(messages=given).prompt
+            return prompt
+
+        tokens = self.encode(rendered(written, messages, self.name), begin=False, special=True)
         if self._lib.llama_vocab_get_add_bos(self._vocabulary) and tokens[:1] != [self._bos]:
             tokens.insert(0, self._bos)
         return tokens

@@ -6,14 +6,14 @@ _cached.py.
 
 import inspect
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._cached import CachedModel, as_messages
+from ._cached import CachedModel, rendered
 from ._cpus import usable_cpus
 from ._extras import require
 
@@ -179,8 +179,8 @@ class Model(CachedModel):
         tokenizer = self._tokenizer()
         if not tokenizer.chat_template:
             raise ValueError(f"messages: expected a model with a chat template, got {self.name}, which has none")
-        prompt = tokenizer.apply_chat_template(as_messages(messages), add_generation_prompt=True, tokenize=False)
-        return self.encode(prompt, begin=False, special=True)
+        template = partial(tokenizer.apply_chat_template, add_generation_prompt=True, tokenize=False)
+        return self.encode(rendered(template, messages, self.name), begin=False, special=True)
 
     def decode(self, tokens: Sequence[int], *, special: bool = False) -> str:
         """Turn tokens into text; see :meth:`CachedModel.decode`."""

@@ -94,6 +94,19 @@ def summarize(screen: Screen, report: Report, compared: Comparison | None) -> No
         line("speed-up", compared.speedup, ".2f", "of tokens per second")
 
 
+def say_lengths(screen: Screen, requested: list[int]) -> None:
+    """Print what draft lengths an adaptive one chose."""
+    asked = [k for k in requested if k]
+    screen.print()
+    if not asked:
+        screen.paragraph(
+            "auto asked for no draft: none was predicted to pay, or to be affordable in this text were it rejected."
+        )
+        return
+    lengths = f"{min(asked)}" if min(asked) == max(asked) else f"{min(asked)} to {max(asked)}"
+    screen.paragraph(f"auto asked for a draft in {len(asked)} of {len(requested)} rounds, k = {lengths}.")
+
+
 def judge(screen: Screen, compared: Comparison) -> None:
     """Print whether a greedy text is that of plain decoding, and if not, whose doing it is."""
     screen.print()

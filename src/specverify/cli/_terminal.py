@@ -7,6 +7,7 @@ and not when NO_COLOR is set; then marks stand for them. Knows nothing of what i
 import os
 import shutil
 import textwrap
+import unicodedata
 from typing import TextIO
 
 # Backgrounds, so that a space or a line end shows its kind as well. Yellow and cyan differ for every kind of eye.
@@ -89,14 +90,15 @@ class MarkedText:
     def add(self, token: str, style: str) -> None:
         """Append a token. A line end is shown as one cell, so that its mark has a place."""
         shown = " " if token == "\n" else self._screen.encodable(token)  # before its marks are counted
-        if self._column + len(shown) > self._screen.width:
+        cells = _cells(shown)
+        if self._column + cells > self._screen.width:
             self.end_line()
         if self._screen.colour:
             self._screen.print(self._screen.paint(shown, style), end="")
         else:
             self._line += shown
-            self._marks += _MARKS[style] * len(shown)
-        self._column += len(shown)
+            self._marks += _MARKS[style] * cells
+        self._column += cells
         if token == "\n":
             self.end_line()
 
@@ -108,6 +110,14 @@ class MarkedText:
         if not self._screen.colour:
             self._screen.print(self._marks.rstrip())
         self._column, self._line, self._marks = 0, "", ""
+
+
+def _cells(text: str) -> int:
+    """Count the cells that a terminal gives a text: none to a combining character, two to a wide one."""
+    return sum(
+        0 if unicodedata.category(one) in ("Mn", "Me", "Cf") else 1 + (unicodedata.east_asian_width(one) in "WF")
+        for one in text
+    )
 
 
 def printable(byte: int) -> str:

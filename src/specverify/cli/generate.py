@@ -30,7 +30,7 @@ from ._failure import fail, warn
 from ._json import dumps
 from ._options import cost as number
 from ._options import non_negative, positive, share
-from ._shown import ShownText, before, judge, summarize
+from ._shown import ShownText, before, judge, say_lengths, summarize
 from ._terminal import Screen
 
 # Two words in common say more than one: a shorter match proposes more often, and mostly in vain.
@@ -172,6 +172,8 @@ class _Job:
         priced = self._price(found.report, length.requested) if options.cost else None
         if screen:
             summarize(screen, found.report, compared)
+            if options.k == "auto":
+                say_lengths(screen, length.requested)
             if compared:
                 judge(screen, compared)
             if priced:

@@ -1,5 +1,6 @@
 """The draft/verify loop: its law, where texts end, what caches hold, what its figures say."""
 
+import math
 from fractions import Fraction
 from itertools import pairwise
 
@@ -350,7 +351,7 @@ class LogitDraft:
             mask = None if self.start.mask is None else self.start.mask(text)
             rows.append(row)
             sampling = Sampling(temperature=0) if self.start.greedy else self.start.sampling
-            text.append(sample(row, self.start.rng.random(), sampling, mask=mask))
+            text.append(sample(row, self.start.rng.random(), sampling, mask=mask, bias=self.start.bias))
         return text[len(prefix) :], np.stack(rows)
 
 
@@ -420,6 +421,41 @@ def test_a_grammar_holds_in_every_position(options):
     assert plain[0] == plain[1]
 
 
+@pytest.mark.parametrize("options", [{}, {"sampling": Sampling(temperature=1.2, top_k=20), "rng": 2}])
+def test_a_bias_is_added_on_both_sides(options):
+    """As if both models had given it: token for token, and the draft is accepted where it is the target itself."""
+    bias = np.linspace(-3, 3, 64).astype(np.float32)
+    bias[7] = -np.inf
+
+    def biased(prefix, proposed):
+        return random_target(prefix, proposed) + bias
+
+    class Same(LogitDraft):
+        def __call__(self, prefix, k):
+            text, rows = list(prefix), []
+            sampling = Sampling(temperature=0) if self.start.greedy else self.start.sampling
+            for _ in range(k):
+                rows.append(random_target(text, [])[0])
+                text.append(sample(rows[-1], self.start.rng.random(), sampling, bias=self.start.bias))
+            return text[len(prefix) :], np.stack(rows)
+
+    given = decode([2], 40, Same(), random_target, 3, bias=bias.tolist(), **options)
+    assert set(given[1].accepted) == {3}
+    assert 7 not in given[0]
+    for draft in (None, lambda prefix, k: (range(1, k + 1), None)):
+        expected, _ = decode([2], 40, draft, biased, 3, **options)
+        assert decode([2], 40, draft, random_target, 3, bias=bias, **options)[0] == expected
+        assert decode([2], 40, draft, random_target, 3, **options)[0] != expected
+
+
+def test_a_bias_is_read_when_the_decoder_is_made():
+    bias = np.zeros(64, np.float32)
+    decoder = SpeculativeDecoder(None, random_target, bias=bias)
+    before = decoder.generate([2], 9).tokens
+    bias[:] = np.arange(64)
+    assert decoder.generate([2], 9).tokens == before
+
+
 def test_figures_count_up_to_the_first_rejection_only():
     rounds = [Round(tuple(range(n + 1)), 4, n, 1.0, 2.0, 0.5, None) for n in (1, 0, 4)]
     report = report_of(rounds, 12.0)
@@ -487,6 +523,9 @@ def test_wrong_options():
         "greedy: expected False or None": {"greedy": True, "sampling": Sampling(temperature=0.5)},
         "rule: expected one of token, block": {"rule": "tree"},
         "mask: expected greedy decoding or sampling": {"greedy": False, "mask": alternating},
+        "bias: expected greedy decoding or sampling": {"greedy": False, "bias": [0.0]},
+        r"bias: expected shape \[V\], got \(1, 2\)": {"bias": [[0.0, 0.0]]},
+        r"bias\[1\] = nan: expected a number below infinity": {"bias": [0.0, math.nan]},
         r"stop\[1\]: expected at least one token": {"stop": [[1], []]},
     }.items():
         with pytest.raises(ValueError, match=message):
@@ -564,6 +603,8 @@ def test_a_round_that_fails_after_its_verdict_was_never_there():
             {"mask": lambda text: np.ones((1, V), bool)},
         ),
         (TypeError, "mask: expected a function of the text, got ndarray", {"mask": np.ones(V, bool)}),
+        (TypeError, "bias: expected real numbers, got dtype <U1", {"bias": ["a"]}),
+        (ValueError, r"bias: expected shape \(128,\) or \(1, 128\), got \(3,\)", {"bias": np.zeros(3)}),
         (TypeError, "rng: expected what .* got RandomState", {"rng": np.random.RandomState(0)}),
         (ValueError, r"mask: expected shape \[ceil", {"mask": lambda text: np.full((1, 4), -1, np.int32)}),
         (

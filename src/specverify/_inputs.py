@@ -213,12 +213,13 @@ def _packed(allowed: np.ndarray) -> np.ndarray:
     return np.packbits(np.pad(allowed, padding), axis=-1, bitorder="little").view(np.int32)
 
 
-def as_count(value: Any, name: str) -> int:
-    """Give a number of tokens as an int."""
+def as_count(value: Any, name: str, lowest: int = 0, highest: int | None = None, why: str = "") -> int:
+    """Give a number of tokens as an int within its bounds; `why` is the name of the upper one."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name}: expected an integer, got {type(value).__name__}")
-    if value < 0:
-        raise ValueError(f"{name}: expected 0 or more, got {value}")
+    if value < lowest or (highest is not None and value > highest):
+        bounds = f"{lowest} or more" if highest is None else f"{lowest} to {why}{highest}"
+        raise ValueError(f"{name}: expected {bounds}, got {value}")
     return int(value)
 
 
@@ -234,6 +235,14 @@ def as_bias(bias: Any, size: int, vocab: int) -> np.ndarray:
         raise ValueError(f"bias[{', '.join(map(str, where))}] = {array[where]}: expected a number below infinity")
     with np.errstate(over="ignore"):
         return np.ascontiguousarray(array, np.float32)
+
+
+def as_bias_row(bias: Any) -> np.ndarray:
+    """Give the logit bias of a whole text, a copy: nobody may change what was checked."""
+    array = _as_array(bias, "bias")
+    if array.ndim != 1 or not len(array):
+        raise ValueError(f"bias: expected shape [V], got {array.shape}")
+    return as_bias(array, 1, len(array)).copy()
 
 
 def known_vocab(rows: SparseRows) -> int:

@@ -59,15 +59,18 @@ class SpeculativeDecoder:
         A grammar: ``mask(text)`` gives the tokens that may follow a text, as packed words, int32 [ceil(V / 32)], lowest
         bit first, or as bool [V]. Asked along the drafted tokens up to the first that is not allowed. Needs `sampling`
         or greedy decoding.
+    bias : array_like of float32, shape [V], optional
+        Added to the logits of the target, and of a draft that gives dense rows; -inf forbids a token. Needs `sampling`
+        or greedy decoding.
 
     Raises
     ------
     TypeError
-        A step cannot be called, or has only one of ``n_cached`` and ``truncate``; `k`, `sampling`, `end_tokens` or
-        `stop` are of another type.
+        A step cannot be called, or has only one of ``n_cached`` and ``truncate``; `k`, `sampling`, `end_tokens`,
+        `stop`, `mask` or `bias` are of another type.
     ValueError
-        `k` is negative; `greedy` contradicts `sampling`; `rule` is unknown; `mask` for
-        probabilities; a stop sequence is empty.
+        `k` is negative; `greedy` contradicts `sampling`; `rule` is unknown; `mask` or `bias` for probabilities; `bias`
+        has another shape, NaN or inf; a stop sequence is empty.
 
     Notes
     -----
@@ -112,6 +115,7 @@ class SpeculativeDecoder:
         end_tokens: Iterable[int] | int | None = (),
         stop: Iterable[Sequence[int]] = (),
         mask: MaskStep | None = None,
+        bias: Any = None,
     ) -> None:
         if isinstance(k, type):
             raise TypeError(f"k: expected an integer or a draft length, got the class {k.__name__}")
@@ -126,8 +130,9 @@ class SpeculativeDecoder:
         self._greedy = sampling is None if greedy is None else greedy
         if rule not in RULES:
             raise ValueError(f"rule: expected one of {', '.join(RULES)}, got {rule!r}")
-        if mask is not None and not self._greedy and sampling is None:
-            raise ValueError("mask: expected greedy decoding or sampling=..., since it applies to logits")
+        for name, option in (("mask", mask), ("bias", bias)):
+            if option is not None and not self._greedy and sampling is None:
+                raise ValueError(f"{name}: expected greedy decoding or sampling=..., since it applies to logits")
         if mask is not None and not callable(mask):
             raise TypeError(f"mask: expected a function of the text, got {type(mask).__name__}")
         if isinstance(rng, np.random.RandomState):
@@ -142,6 +147,7 @@ class SpeculativeDecoder:
         self._sampling = sampling
         self._rule = RULES[rule]
         self._mask = None if mask is None else _Packed(mask)
+        self._bias = None if bias is None else _inputs.as_bias_row(bias)
         self._normalized = normalized
         self._rng = rng
         self._ending = Ending(end_tokens, stop)
@@ -205,7 +211,7 @@ class _Run:
         draft_stream, self._accepting, self._redrawing = np.random.default_rng(decoder._rng).spawn(3)
         self._cached = [step for step in (decoder._draft_step, decoder._target_step) if hasattr(step, "n_cached")]
         decoder._length.begin()
-        start = Start(prompt, decoder._greedy, decoder._sampling, draft_stream, decoder._mask)
+        start = Start(prompt, decoder._greedy, decoder._sampling, draft_stream, decoder._mask, decoder._bias)
         steps: tuple[Any, ...] = (decoder._draft_step, decoder._target_step)
         for step in steps:
             if hasattr(step, "begin"):
@@ -303,6 +309,8 @@ class _Run:
             width = getattr(target_rows, "shape", (decoder._mask.vocab,))[-1]
             if decoder._mask.vocab not in (None, width):
                 raise ValueError(f"mask: expected bool [{width}], got [{decoder._mask.vocab}]")
+        if decoder._bias is not None:
+            options["bias"] = decoder._bias
         if decoder._greedy:
             greedily: Verdict = verify_greedy(target_rows, tokens, **options)
             return greedily

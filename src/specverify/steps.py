@@ -123,6 +123,8 @@ class Start:
     mask : callable or None
         ``mask(text)`` gives the bitmask of tokens that may follow a text. A draft that gives dense rows of logits must
         draw under it, since verification applies it to both sides.
+    bias : ndarray of float32, shape [V], or None
+        Added to logits. A draft that gives dense rows of logits must draw with it, for the same reason.
     """
 
     prompt: Sequence[int]
@@ -130,6 +132,7 @@ class Start:
     sampling: Sampling | None
     rng: np.random.Generator
     mask: MaskStep | None = None
+    bias: np.ndarray | None = None
 
 
 def cut_back(step: Any, keep: int) -> None:

@@ -74,8 +74,8 @@ class DraftModel:
     Notes
     -----
     Tokens are drawn by :func:`specverify.sample` from the law that verification takes them to come from: the decoder's
-    sampler and mask, on the rows that are returned. At temperature 0 they are the most probable ones, and certain. The
-    last drafted token is not fed, since nothing is asked about what follows it.
+    sampler, mask and bias, on the rows that are returned. At temperature 0 they are the most probable ones, and
+    certain. The last drafted token is not fed, since nothing is asked about what follows it.
     """
 
     def __init__(self, model: RowModel) -> None:
@@ -107,10 +107,10 @@ class DraftModel:
             row = _only_row(self.model.extend(text[-1:]) if i else self.model.logits(text), self.model)
             mask = None if start.mask is None else start.mask(text)
             if certain:
-                text.append(sample(row, 0.0, _GREEDY, mask=mask))
+                text.append(sample(row, 0.0, _GREEDY, mask=mask, bias=start.bias))
             else:
                 self._rows[i] = row  # the next pass overwrites the runtime's own
-                text.append(sample(row, start.rng.random(), start.sampling, mask=mask))
+                text.append(sample(row, start.rng.random(), start.sampling, mask=mask, bias=start.bias))
         return text[len(prefix) :], None if certain else self._rows[:k]
 
     @property

@@ -70,15 +70,3 @@ def check_k(k: int) -> None:
     """Refuse a number of tokens that is none."""
     if k < 0:
         raise ValueError(f"k: expected 0 or more, got {k}")
-
-
-def as_count(value: Any, name: str, lowest: int, highest: int | None = None, why: str = "") -> int:
-    """Give a setting as an int within its bounds."""
-    try:
-        count = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name}: expected an integer, got {type(value).__name__}") from None
-    if count < lowest or (highest is not None and count > highest):
-        bounds = f"{lowest} or more" if highest is None else f"{lowest} to {why}{highest}"
-        raise ValueError(f"{name}: expected {bounds}, got {count}")
-    return count

@@ -6,9 +6,10 @@ Holds the rule and what is done when a text turns out to be another one; the ind
 import threading
 from collections.abc import Sequence
 
+from .._inputs import as_count
 from .._lookup import SuffixIndex
 from ..steps import Start
-from ._following import as_count, as_ids, check_k, continues, fail, tokens_of
+from ._following import as_ids, check_k, continues, fail, tokens_of
 
 #: Tokens of a match that are compared in the text itself before its continuation is proposed; min_n, if that is more.
 _COMPARED = 32

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from .._inputs import as_count
 from ..rows import SparseRows
 from ..steps import Start
-from ._following import as_count, as_ids, check_k, continues, tokens_of
+from ._following import as_ids, check_k, continues, tokens_of
 from .counts import ContextCounts, Followers, interpolated
 
 

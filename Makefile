@@ -1,5 +1,4 @@
-# Each target makes its own environment and installs what it needs: Python 3.11 or newer, a C compiler and a package
-# index are enough.
+# Each target makes its own environment and installs what it needs: Python 3.11 or newer and a package index are enough.
 
 PYTHON ?= python3
 VENV := .venv
@@ -9,8 +8,7 @@ SOURCES := $(shell find src include setup.py pyproject.toml -name '*.so' -prune 
 .PHONY: test demo bench study figures lint sanitize aarch64 wheels clean
 
 $(VENV)/made:
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
+	PYTHON=$(PYTHON) bash -euc '. tools/lib.sh; install_native_tools; make_venv $(VENV)'
 	touch $@
 
 # The package as a user gets it: built into a wheel, not imported from the source tree.

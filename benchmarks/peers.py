@@ -61,9 +61,6 @@ def _accept(target, draft, tokens, uniforms, normalized):
     return n, torch.clamp(target[n] - (draft[n] if normalized else draft[n] * scale[n]), min=0)
 
 
-# --- from logits -----------------------------------------------------------------------------------------------------
-
-
 def logit_contenders(rounds: list[Round], sampling: Sampling) -> dict[str, Contender]:
     """Give torch doing what a round from logits does, from the given uniforms."""
     if torch is None:
@@ -92,9 +89,6 @@ def processed(logits, sampling):
         least = sampling.min_p * probabilities.amax(-1, keepdim=True)
         logits = logits.masked_fill(probabilities < least, -torch.inf)
     return logits.softmax(-1)
-
-
-# --- the table of peers ----------------------------------------------------------------------------------------------
 
 
 def table_contenders(logits: Round, rows: Round) -> dict[str, Contender]:

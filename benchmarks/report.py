@@ -41,9 +41,6 @@ def main():
     plot(full(documents)[0], PLOT)
 
 
-# --- stored results --------------------------------------------------------------------------------------------------
-
-
 def store(document):
     """Write one machine's results, a line for each row."""
     path = RESULTS / f"{slug(document['machine']['cpu'])}.json"
@@ -83,9 +80,6 @@ def among(rows, **wanted):
         for row in rows
         if all(row[key] in value if isinstance(value, tuple) else row[key] == value for key, value in wanted.items())
     ]
-
-
-# --- goals -----------------------------------------------------------------------------------------------------------
 
 
 class Goal(NamedTuple):
@@ -234,9 +228,6 @@ def goal_table(goals):
     return table(["goal ", "reached ", "in cases ", "worst", "where "], lines)
 
 
-# --- tables ----------------------------------------------------------------------------------------------------------
-
-
 def words(row):
     """Say in a few words which row this is."""
     parts = [f"V = {row['vocab']:,}"] if "vocab" in row else []
@@ -300,9 +291,6 @@ def call_tables(document):
         trust = "trusted" if row["normalized"] else "summed"
         lines.append([f"{row['vocab']:,}", trust, number(long), number(short), number(long / short)])
     return [*found, "", *table(["V", "rows ", "K = 16, rejected at 0, µs", "K = 1, µs", "ratio"], lines)]
-
-
-# --- tables of logits, sparse rows, batches, the block rule and peers ------------------------------------------------
 
 
 def warped_table(document):
@@ -553,9 +541,6 @@ def readme_table(document):
 def tables(documents):
     """Give each file's generated part."""
     return {"README.md": readme_table(full(documents)[0]), "BENCHMARKS.md": benchmarks_tables(documents)}
-
-
-# --- plot ------------------------------------------------------------------------------------------------------------
 
 
 def plot(document, path):

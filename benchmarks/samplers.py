@@ -30,9 +30,6 @@ _DRAWS = 4  # rounds on the same rows that differ in their uniforms
 _CERTAINLY_REJECTED = 1 - 2.0**-20
 
 
-# --- rows ------------------------------------------------------------------------------------------------------------
-
-
 def make_logits(kind: str, vocab: int, count: int) -> np.ndarray:
     """Make rows of logits of a kind; the same ones at every call."""
     rng = np.random.default_rng([vocab, count])
@@ -78,9 +75,6 @@ def end_at(rejected_at: int | None, target: np.ndarray, draft: np.ndarray) -> li
     return [(tokens, one) for one in uniforms]
 
 
-# --- answers ---------------------------------------------------------------------------------------------------------
-
-
 def check(expected: list[Any], competing: dict[str, Contender]) -> None:
     """Compare the answers that contenders give to their first inputs with those that they must give."""
     for name, contender in competing.items():
@@ -103,9 +97,6 @@ def expect(rounds: list[Round], sampling: Sampling, rejected_at: int | None) -> 
         if answer.n_accepted != (len(draft) if rejected_at is None else rejected_at):
             raise AssertionError(f"the round made to end at {rejected_at} accepts {answer.n_accepted}")
     return answers
-
-
-# --- what is measured ------------------------------------------------------------------------------------------------
 
 
 def one_row(kind: str, vocab: int, sampling: Sampling, dtype: str) -> dict[str, Contender]:

@@ -1,4 +1,4 @@
-"""What a call costs beside the rows: its fixed cost, and what rows behind the first rejection add (nothing)."""
+"""What a call costs beside the rows: its fixed cost, and what rows after the first rejection add (nothing)."""
 
 import peers
 import pytest

@@ -39,7 +39,7 @@ class Model:
 
 
 class TargetStep:
-    """All proposed tokens in one pass: row 0 predicts the first of them, the last row what comes behind them."""
+    """All proposed tokens in one pass: row 0 predicts the first of them, the last row what comes after them."""
 
     def __init__(self, model: Model) -> None:
         self.model = model

@@ -17,9 +17,6 @@ Breakpoints = Callable[..., list[list[Fraction]]]
 Model = Callable[[tuple[int, ...]], Row]  # from what was emitted so far to the row that predicts what follows
 
 
-# --- the rule ------------------------------------------------------------------------------------------------------
-
-
 def verify(
     target: Sequence[Row], draft: Sequence[Row] | None, tokens: Sequence[int], uniforms: Sequence[float | Fraction]
 ) -> tuple[int, int]:
@@ -131,9 +128,6 @@ def one_hot(token: int, vocab: int) -> list[int]:
     return [int(j == token) for j in range(vocab)]
 
 
-# --- cells of uniforms ---------------------------------------------------------------------------------------------
-
-
 def breakpoints(target: Sequence[Row], draft: Sequence[Row] | None, tokens: Sequence[int]) -> list[list[Fraction]]:
     """For each uniform, every number at which the exact round can change its result, in order, without 0 and 1."""
     points: list[set[Fraction]] = [set() for _ in target]
@@ -185,9 +179,6 @@ def cells(
         yield volume, [point for _, point in cell]
 
 
-# --- decisions -----------------------------------------------------------------------------------------------------
-
-
 def is_dyadic(number: Fraction) -> bool:
     """Whether float64 holds it exactly; all numbers here are far from the limits of precision and range."""
     return number.denominator & (number.denominator - 1) == 0
@@ -236,9 +227,6 @@ def wrong_decisions(verifier: Verifier) -> Iterator[tuple]:
                 got = verifier(target, draft, [token], list(uniforms))
                 if got != expected:
                     yield target, draft, token, uniforms, got, expected
-
-
-# --- laws ----------------------------------------------------------------------------------------------------------
 
 
 def emitted_law(

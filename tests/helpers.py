@@ -25,8 +25,6 @@ SIZES = (
 )
 
 
-# --- rows ----------------------------------------------------------------------------------------------------------
-
 KINDS = ("dense", "none", "equal", "disjoint", "sparse", "subnormal", "huge", "unnormalised")
 
 
@@ -99,8 +97,6 @@ def expected_verdicts(kind: str, size: int, position: int, normalized: bool, dra
     tokens, uniforms = planned
     return [reference.verify_sampled(*rows, tokens, [*uniforms, last], normalized=normalized) for last in draws]
 
-
-# --- statistics ----------------------------------------------------------------------------------------------------
 
 FALSE_ALARM = 1e-9  # rate of each statistical test
 SMALLEST_EXPECTED = 5.0  # below that the chi-square law of a cell is a poor approximation

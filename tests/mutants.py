@@ -16,8 +16,6 @@ from specverify.mutants import CLAIMED_BY, MUTANTS, right
 __all__ = ["BLOCKS", "CLAIMED_BY", "MUTANTS", "SPARSE", "WARPS", "right", "right_warp"]
 
 
-# --- samplers: from a row of logits to weights ----------------------------------------------------------------------
-
 WARPS: dict[str, Callable] = {}
 
 
@@ -73,8 +71,6 @@ _wrong_warp("min_p_before_top_p", order=("k", "min", "p"))
 _wrong_warp("min_p_ignored", order=("k", "p"))
 
 
-# --- the block rule, on integer rows --------------------------------------------------------------------------------
-
 BLOCKS: dict[str, exact.Verifier] = {}
 
 
@@ -94,8 +90,6 @@ _block("residual_of_the_token_rule", residual_path=lambda path: Fraction(1))
 _block("scans_from_the_first_token", scan=lambda k: range(1, k + 1))
 _block("last_prefix_tested_like_the_others", last_is_path=False)
 
-
-# --- sparse drafts and logits ---------------------------------------------------------------------------------------
 
 SPARSE: dict[str, exact.Verifier] = {}
 

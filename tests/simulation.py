@@ -49,7 +49,7 @@ def accepted_counts(verifier: Callable, experiment: Experiment, n: int, seed: in
 
 
 def run_rounds(verifier: Callable, experiment: Experiment, last: np.ndarray, rng: np.random.Generator):
-    """One round behind each token of `last`: drafted tokens [n, K] and verdicts [n, 2]."""
+    """One round after each token of `last`: drafted tokens [n, K] and verdicts [n, 2]."""
     target, draft, k, deterministic, _ = experiment
     uniforms = rng.random((len(last), k + 1))
     before = [last]
@@ -71,9 +71,6 @@ def run_rounds(verifier: Callable, experiment: Experiment, last: np.ndarray, rng
     codes = states @ vocab ** np.arange(k + 1)[::-1]
     verdicts = [verifier(*rounds[code], u) for code, u in zip(codes.tolist(), uniforms, strict=True)]
     return states[:, 1:], np.array(verdicts).reshape(-1, 2)
-
-
-# --- what should be counted ----------------------------------------------------------------------------------------
 
 
 def text_law(experiment: Experiment, length: int) -> np.ndarray:

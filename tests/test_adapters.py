@@ -42,9 +42,6 @@ def is_consistent(model) -> bool:
     return model._tokens == model.memory and model.n_cached == len(model.memory)
 
 
-# --- rows and roll-back --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", [list, tuple, np.array])
 def test_only_new_tokens_are_fed_and_rows_are_those_of_the_text(kind):
     model = Recorded()
@@ -183,9 +180,6 @@ def test_texts_that_cannot_be(sequence, n_last, message):
     assert is_consistent(model)
 
 
-# --- the steps -----------------------------------------------------------------------------------------------------
-
-
 def decode_plainly(prompt, max_new, **options):
     return SpeculativeDecoder(None, Recorded().as_target(), **options).generate(prompt, max_new).tokens
 
@@ -302,9 +296,6 @@ def test_sampled_texts_of_equal_models_accept_everything():
     assert report.accepted == report.drafted
 
 
-# --- roll-back in the loop -----------------------------------------------------------------------------------------
-
-
 def counting(model):
     """Its most probable token is always the last one + 1."""
     model._feed, feed = (lambda tokens, n_rows: (feed(tokens, n_rows), np.eye(VOCAB, dtype=np.float32)[
@@ -360,9 +351,6 @@ def test_rejected_tokens_are_gone_before_the_next_round(options):
     assert target.passes == [[1, 2, 7, 7, 7], [3, 7, 7], [4, 7], [5]]
     assert report.accepted == (0, 0, 0, 0)
     assert not any(7 in prefix for prefix in seen)
-
-
-# --- times and comparison ------------------------------------------------------------------------------------------
 
 
 def test_the_cost_of_a_draft_is_that_of_passes_over_one_token():
@@ -443,9 +431,6 @@ def test_a_text_that_ends_early_differs_where_it_ends(mine, yours):
     assert compared.speedup == found.report.tokens_per_second / plain.report.tokens_per_second
     compared = comparison.compare(target, [1, 2], rounds, found, plain, greedy=False)
     assert (compared.identical, compared.first_difference) == (None, None)
-
-
-# --- vocabularies and text -----------------------------------------------------------------------------------------
 
 
 def test_vocabularies_that_differ_are_refused_by_name():
@@ -546,9 +531,6 @@ def test_a_token_is_decoded_behind_those_before_it_the_first_behind_the_prompt()
     assert TextStream(decode, [0]).add(1) == " you"
 
 
-# --- imports and loading -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.spawns
 def test_importing_the_adapters_imports_no_framework():
     code = (
@@ -599,9 +581,6 @@ def test_load_goes_by_the_path(tmp_path):
         adapters.load(tmp_path)
 
 
-# --- the example of a runtime without a cache -----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("arguments", [(), ("--k", "0"), ("--k", "7", "--max-new", "20", "--prompt", "4")])
 def test_the_onnx_example_runs(arguments, monkeypatch, capsys):
     pytest.importorskip("onnxruntime")
@@ -612,8 +591,6 @@ def test_the_onnx_example_runs(arguments, monkeypatch, capsys):
     assert "the text equals plain decoding, token for token" in out
     assert out.count("drafted ones accepted") == 2
 
-
-# --- real models ---------------------------------------------------------------------------------------------------
 
 # llama_cpp leaves a file open when it is imported.
 real = [pytest.mark.models, pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")]

@@ -131,9 +131,6 @@ def additions(packed) -> int:
     return sum(count for name, count in packed.items() if re.fullmatch(ADD, name))
 
 
-# --- the shipped modules -------------------------------------------------------------------------------------------
-
-
 def test_there_is_a_module_for_every_variant():
     assert len(KERNEL_MODULES) >= len(specverify.available_isas())
 
@@ -171,8 +168,6 @@ def test_portable_modules_hold_nothing_that_an_old_machine_lacks(module):
     ]
     assert wrong == []
 
-
-# --- the reader ----------------------------------------------------------------------------------------------------
 
 X86_VECTOR = """
 0000000000001000 <__pyx_f_kernels_generic_piece_mass>:

@@ -71,9 +71,6 @@ LAYOUTS = (padded, ragged)
 SAMPLERS = [None, Sampling(0.8), Sampling(0.7, 20, 0.9, 0.05), Sampling(0)]
 
 
-# --- a batch is its requests ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", [F, np.float16, ml_dtypes.bfloat16, np.float64], ids=["f32", "f16", "bf16", "f64"])
 def test_every_layout_gives_what_each_request_gives_alone(isa, layout, dtype):
@@ -199,9 +196,6 @@ def test_one_thread_pool_serves_several_callers():
         assert all(pairs(future.result()) == expected for future in futures)
 
 
-# --- what else comes back ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("verify", [verify_sampled, verify_block])
 def test_details_are_the_emitted_tokens_and_their_log_probabilities(isa, layout, verify):
@@ -271,9 +265,6 @@ def test_where_results_cannot_go(out, message):
     arrays, lengths = padded(requests(10))
     with pytest.raises(ValueError, match=message):
         verify_sampled(*arrays, out=out, **lengths)
-
-
-# --- faults --------------------------------------------------------------------------------------------------------
 
 
 def faulty() -> tuple[list[Request], dict[int, tuple[int, str]]]:
@@ -410,9 +401,6 @@ def test_an_empty_batch_has_an_empty_result(arguments, options):
     assert verify_greedy(arguments[0], arguments[2], **options).n_accepted.shape == (0,)
 
 
-# --- faults of others ----------------------------------------------------------------------------------------------
-
-
 def test_greedy_and_sampled_requests_beside_each_other(isa):
     """One place divided by a temperature of 0. vllm-project/vllm PR#27077, ggml-org/llama.cpp#5657."""
     target = [[[1, 3, 2], [0, 0, 5]], np.log([[0.2, 0.3, 0.5]] * 2), [[4, 1, 1], [0, 0, 5]]]
@@ -462,9 +450,6 @@ def test_padding_is_not_verified(isa):
         assert pairs(verify(target, draft, tokens, uniforms, lengths=[1, 3])) == [(1, 0), (3, 1)]
 
 
-# --- fork ----------------------------------------------------------------------------------------------------------
-
-
 def child(arrays, lengths, expected) -> None:
     sys.exit(pairs(verify_sampled(*arrays, threads=2, **lengths)) != expected)
 
@@ -484,9 +469,6 @@ def test_a_threaded_call_after_fork():
             process.kill()
             process.join()
     assert [process.exitcode for process in children] == [0] * 4
-
-
-# --- mutants -------------------------------------------------------------------------------------------------------
 
 
 def test_what_was_tested_tells_wrong_batches_from_right_ones():

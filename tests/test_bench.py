@@ -62,9 +62,6 @@ SMALL_CASES = [
 ]
 
 
-# --- the NumPy versions ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("normalized", [False, True])
 @pytest.mark.parametrize("verify", [_numpy_verify.verify_sampled_eager, _numpy_verify.verify_sampled_lazy])
 def test_numpy_sampled_agrees_with_the_reference(verify, normalized):
@@ -137,9 +134,6 @@ def test_torch_from_logits_agrees_with_the_reference(samplers, sampling):
     for rejected_at in (None, 0, 2):
         rounds = samplers.rounds_of_logits(97, 4, sampling, rejected_at)
         samplers.check(samplers.expect(rounds, sampling, rejected_at), peers.logit_contenders(rounds, sampling))
-
-
-# --- measuring -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("case", SMALL_CASES, ids=str)
@@ -283,9 +277,6 @@ def test_a_dominated_row_is_peaked_and_the_other_flat(samplers):
             assert low <= -(row * np.log2(np.maximum(row, 1e-30))).sum() <= high
 
 
-# --- the rules -------------------------------------------------------------------------------------------------------
-
-
 def test_tokens_per_pass_are_the_known_ones(rules):
     """Two thirds for the other token at every position (the exact values of the block rule's authors' example)."""
     target, draft = np.array([1 / 3, 2 / 3]), np.array([2 / 3, 1 / 3])
@@ -319,9 +310,6 @@ def test_exact_tokens_per_pass_are_those_of_the_compiled_rules(rules):
 def test_tokens_per_pass_of_drafts(rules):
     ratios = np.array([[2.0, 0.5], [0.5, 2.0]])
     assert rules.sampled_tokens_per_pass(ratios) == (2.25, 2.5, 0.25)
-
-
-# --- the machine -----------------------------------------------------------------------------------------------------
 
 
 def test_description_of_this_machine():
@@ -365,9 +353,6 @@ def test_size_of_the_cache(tmp_path):
     assert measure.cache_bytes(tmp_path) == 2 << 20
 
 
-# --- the command -----------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def short_results(monkeypatch):
     monkeypatch.setattr(measure, "VOCABULARIES", (7, 64, 97))
@@ -391,9 +376,6 @@ def test_table_of_the_command(short_results):
     assert len(table) == 17
     assert {row.count("|") for row in table} == {header.count("|")}
     assert "| sampled, normalized: the first rejected |" in table[4]
-
-
-# --- what is published -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["README.md", "BENCHMARKS.md"])

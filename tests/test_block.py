@@ -121,8 +121,6 @@ def test_logits_emit_the_target_law():
             assert emitted == dict(exact.texts(target, 3))
 
 
-# --- how many are accepted -----------------------------------------------------------------------------------------
-
 # Target (1/3, 2/3) and draft (2/3, 1/3) at every position.
 TOKEN = [Fraction(2, 3), Fraction(10, 9), Fraction(38, 27), Fraction(130, 81)]
 BLOCK = [Fraction(2, 3), Fraction(11, 9), Fraction(5, 3), Fraction(166, 81)]
@@ -166,9 +164,6 @@ def test_up_to_one_token_both_rules_are_the_same(isa, k):
             assert specverify.verify_block(*arguments) == specverify.verify_sampled(*arguments)
 
 
-# --- kernel and reference ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("size", [1, 2, 17, 256, 257, 4097, 9000])
 @pytest.mark.parametrize("kind", helpers.KINDS)
 def test_the_result_is_the_reference_s(isa, kind, size):
@@ -196,7 +191,7 @@ def test_equal_rows_accept_everything_and_disjoint_ones_nothing(isa):
 
 
 def test_rows_behind_an_impossible_token_are_not_read(isa):
-    """The path ends there: nothing behind it can be accepted."""
+    """The path ends there: nothing after it can be accepted."""
     target, draft = (rows.copy() for rows in helpers.rows_of_kind("dense", 40))
     target[1, 5] = 0
     target[2:], draft[2:] = np.nan, np.nan
@@ -217,9 +212,6 @@ def test_the_longest_draft(isa):
         specverify.verify_block(rows, rows[1:], tokens, uniforms)
 
 
-# --- the law of the build ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ["random 5", "zeros", "unnormalised"])
 def test_the_law_of_the_build_at_one_position(isa, name):
     """Bisection on the compiled functions themselves: block rule, sparse drafts, logits."""
@@ -230,9 +222,6 @@ def test_the_law_of_the_build_at_one_position(isa, name):
     for verify in forms:
         emitted = bisection.one_position_law(verify, target_row, [float(entry) for entry in draft_row])
         assert distance(emitted, target_row) <= bisection.TOLERANCE
-
-
-# --- mutants -------------------------------------------------------------------------------------------------------
 
 
 # Rows for all positions at which the parts of the rule matter: after one token the residual has two entries whose ratio

@@ -13,8 +13,6 @@ from helpers import ALMOST_ONE
 import specverify
 from specverify import verify_greedy, verify_sampled
 
-# --- numerics ------------------------------------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize("last", [0.1, 0.0])
 def test_probability_zero_is_not_accepted_by_uniform_zero(isa, last):
@@ -72,9 +70,6 @@ def test_subnormal_probabilities_keep_their_ratio(isa, uniform, verdict):
     assert verify_sampled(target, draft, [0], [uniform, 0.3]) == verdict
 
 
-# --- wrong laws ----------------------------------------------------------------------------------------------------
-
-
 def test_the_residual_is_normalised_and_not_put_through_a_softmax(isa):
     """The residual is (.4, 0, 0, 0); a softmax of it picks token 3. huggingface/transformers PR#28508."""
     assert verify_sampled([[0.6, 0.3, 0.1, 0]] * 2, [[0.2, 0.5, 0.3, 0]], [1], [0.9, 0.99]) == (0, 0)
@@ -130,8 +125,6 @@ def test_greedy_ties_and_near_ties(isa):
     assert verify_greedy(np.float32([[10.0, 10.001], [1, 0]]), [0]) == (0, 1)
 
 
-# --- shapes and types ----------------------------------------------------------------------------------------------
-
 TARGET = np.array([[0.2, 0.3, 0.5], [0.5, 0.3, 0.2]])
 LAYOUTS = {
     "columns 1 to 3 of six": lambda rows: np.pad(rows, ((0, 0), (1, 2)), constant_values=9)[:, 1:4],
@@ -175,9 +168,6 @@ def test_read_only_buffers(tmp_path):
         assert verify_sampled(target, [[0.6, 0.2, 0.2]], [0], [0.5, 0.1]) == (0, 1)
 
 
-# --- vocabularies and lengths --------------------------------------------------------------------------------------
-
-
 def test_vocabularies_of_different_width():
     """Cutting the longer row loses tokens. vllm-project/vllm#7252, #5203, ggml-org/llama.cpp PR#3812."""
     message = r"draft: expected shape \(K, V\) = \(1, 6\) beside the target's, got \(1, 4\)"
@@ -198,9 +188,6 @@ def test_no_proposal_at_all(draft):
     row = [[0.1, 0.2, 0.7]]
     assert verify_sampled(row, draft, [], [0.2]) == (0, 1)
     assert verify_greedy(row, []) == (0, 2)
-
-
-# --- work that is not needed ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rejected", range(17))

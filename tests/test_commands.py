@@ -25,9 +25,6 @@ def as_json(capsys, *arguments):
     return code, json.loads(out)
 
 
-# --- verify --------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.statistical
 def test_verify_certifies(capsys):
     code, out = call(capsys, "verify", "--pairs", "20")
@@ -47,9 +44,6 @@ def test_verify_fails_with_exit_code_1(capsys, monkeypatch):
     assert code == 1
     assert found["passed"] is False
     assert found["total_variation"] == 0.5
-
-
-# --- run and sweep -------------------------------------------------------------------------------------------------
 
 
 def test_run_reports_what_the_generation_took(capsys):
@@ -102,9 +96,6 @@ def test_a_dask_cluster_is_an_executor():
         assert experiments.sweep(**axes, executor=client.get_executor()) == experiments.sweep(**axes)
 
 
-# --- law -----------------------------------------------------------------------------------------------------------
-
-
 def test_law_passes_and_shows_the_histogram(capsys):
     code, out = call(capsys, "law", "--rounds", "300", "--vocab", "1000")
     assert code == 0
@@ -144,9 +135,6 @@ def test_the_law_of_replayed_rows_is_that_of_their_rates():
         assert experiments.replay(50, k=3, vocab_size=200, seed=4, executor=pool) == found
 
 
-# --- options, progress, figures ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -166,8 +154,6 @@ def test_impossible_options_are_refused(arguments, capsys):
     assert exit_info.value.code == 2
     assert "error: argument" in capsys.readouterr().err
 
-
-# --- standard streams ----------------------------------------------------------------------------------------------
 
 COMMANDS = (
     ("cost", "--target", "6,30", "--acceptance", "1"),

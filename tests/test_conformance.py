@@ -43,9 +43,6 @@ def test_every_mutant_is_claimed():
     assert set(mutants.CLAIMED_BY.values()) <= set(conformance.LAYERS)
 
 
-# --- verifiers that draw their own random numbers ------------------------------------------------------------------
-
-
 def own_random(verifier, seed=0):
     rng = np.random.default_rng(seed)
     return lambda target, draft, tokens: verifier(target, draft, tokens, rng.random(len(tokens) + 1))
@@ -83,9 +80,6 @@ def test_the_stated_power_is_that_of_a_noncentral_law():
         critical = special.chdtri(cells - 1, FALSE_ALARM_RATE)
         assert special.chndtr(critical, cells - 1, 4 * n * caught**2) == pytest.approx(0.001, abs=1e-6)
     assert len(FREQUENCIES) * FALSE_ALARM_RATE < 1e-6
-
-
-# --- the report ----------------------------------------------------------------------------------------------------
 
 
 def test_a_verifier_that_raises_fails_and_the_report_says_so():
@@ -143,9 +137,6 @@ def test_arithmetic_in_float32_shows_and_a_tolerance_admits_it():
     assert wide.passed
 
 
-# --- as tests of somebody else's ------------------------------------------------------------------------------------
-
-
 @pytest.mark.statistical
 class TestTheProduct(conformance.VerifierContract):
     """The helper for pytest, used as a user would. Its tests of frequencies are those of the kit."""
@@ -178,9 +169,6 @@ def test_the_helper_has_a_test_for_every_layer():
     assert sorted(asked) == sorted(conformance.LAYERS)
 
 
-# --- peers ---------------------------------------------------------------------------------------------------------
-
-
 def test_a_function_of_flashinfers_shape_is_adapted():
     """A stand-in: one round of this package behind FlashInfer's shapes. FlashInfer itself wants a GPU."""
     rng = np.random.default_rng(0)
@@ -208,9 +196,6 @@ def test_installed_peers_answer_what_is_certain():
     for peer in found:
         report = conformance.check(peer.verifier, takes_uniforms=False, certain_drafts=False, layers=["temperature 0"])
         assert report.passed, f"{peer.name} {peer.version}: {report}"
-
-
-# --- certification -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.statistical

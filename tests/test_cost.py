@@ -13,8 +13,6 @@ from specverify.generation import Round, report_of
 
 FP32 = ((1, 0.068), (2, 0.116), (5, 0.140), (9, 0.146))
 
-# --- published cases -----------------------------------------------------------------------------------------------
-
 
 def test_a_draft_that_is_always_right_and_still_slower():
     """Plain 6 ms, a pass over two tokens 30 ms, free draft: 66.7 against 166.7 tokens/s."""
@@ -36,9 +34,6 @@ def test_positions_count_up_to_the_first_rejection_only():
     found = predict(StepTimes(target=((1, 1.0), (5, 1.0))), law, k=4)
     assert found.tokens_per_round == pytest.approx(8 / 3)
     assert found.tokens_per_round - 1 == pytest.approx(5 / 3)
-
-
-# --- acceptance ----------------------------------------------------------------------------------------------------
 
 
 def test_a_short_draft_is_censored_not_rejected():
@@ -83,9 +78,6 @@ def test_given_shares_come_back():
     assert [law.at_least(k) for k in range(5)] == pytest.approx([1, 0.8, 0.4, 0, 0])
     assert math.isnan(law.standard_error(1))
     assert math.isnan(law.standard_error(3))
-
-
-# --- predictions ---------------------------------------------------------------------------------------------------
 
 
 def test_the_prediction_is_the_mean_of_rounds_enumerated():
@@ -222,9 +214,6 @@ def test_an_audit_counts_cells_within_the_bound():
     assert found.within == pytest.approx(2 / 3)
 
 
-# --- measuring -----------------------------------------------------------------------------------------------------
-
-
 class FakeModel:
     """A step with a cache, and a clock that its work moves."""
 
@@ -278,7 +267,7 @@ class Step:
 def test_measured_steps_are_those_of_the_models():
     """Target: 1 s and .25 s for every further token. Draft: a call .5 s, a step .125 s, .0625 s for a second token.
 
-    Either takes .03125 s more behind a pass of another length; a draft that catches up does so twice.
+    Either takes .03125 s more after a pass of another length; a draft that catches up does so twice.
     """
     clock = [0.0]
     target = FakeModel(clock, lambda n: 1.0 + 0.25 * (n - 1), switch=0.03125)
@@ -353,9 +342,6 @@ def test_wrong_measurements_are_refused():
     ):
         with pytest.raises(ValueError, match=message):
             cost.measure_steps(step, step, *arguments)
-
-
-# --- the record and the command ------------------------------------------------------------------------------------
 
 
 def test_records_come_back_through_json():

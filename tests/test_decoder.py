@@ -508,7 +508,7 @@ def test_wrong_steps():
     with pytest.raises(TypeError, match="tokens: expected integers"):
         decode([1], 9, lambda prefix, k: ([0.5] * k, None))
     with pytest.raises(
-        ValueError, match="target_step: expected 5 rows, for 4 proposed tokens and the one behind them, got 1"
+        ValueError, match="target_step: expected 5 rows, for 4 proposed tokens and the one after them, got 1"
     ):
         decode([1], 9, target=lambda prefix, proposed: EYE[:1])
     with pytest.raises(ValueError, match=r"target_step: expected rows, shape \[n \+ 1, V\], got shape \(1, 5, 128\)"):

@@ -41,9 +41,6 @@ def decode(models, n_tokens=300, **options):
     return list(demo.decode_rounds(*models, PROMPT, n_tokens, **options))
 
 
-# --- the command ---------------------------------------------------------------------------------------------------
-
-
 def run(capsys, *arguments):
     code = main(["demo", *arguments])
     out, err = capsys.readouterr()
@@ -157,9 +154,6 @@ def test_version_names_the_variants(capsys):
     assert all(isa in out for isa in specverify.available_isas())
 
 
-# --- what it draws -------------------------------------------------------------------------------------------------
-
-
 class Stream:
     """A stream that keeps what is written and says whether it is a terminal."""
 
@@ -241,9 +235,6 @@ def test_bytes_are_shown_as_printable_ascii():
     assert (quoted(10), quoted(65)) == ("'\\n'", "'A'")
 
 
-# --- the loop ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("k", [0, 1, 4, 9])
 @pytest.mark.parametrize("n_tokens", [1, 2, 50])
 @pytest.mark.parametrize("greedy", [False, True])
@@ -282,9 +273,6 @@ def test_decoded_lengths_follow_their_law(models):
     check = demo.summarize(decode(models, 2000)).lengths
     assert check.degrees >= 3
     assert check.passed
-
-
-# --- the law of the accepted length --------------------------------------------------------------------------------
 
 
 def test_law_over_all_drafts_is_the_mean_of_the_laws_given_one():
@@ -355,9 +343,6 @@ def test_chi_square_tail_is_scipy_s():
     for degrees in range(1, 40):
         for x in (1e-3, 0.7, degrees, 3.0 * degrees, 120.0):
             assert lengths.chi_square_tail(x, degrees) == pytest.approx(special.chdtrc(degrees, x), rel=1e-11)
-
-
-# --- the models ----------------------------------------------------------------------------------------------------
 
 
 def slow_row(text, order, prefix):

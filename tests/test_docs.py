@@ -21,7 +21,7 @@ def blocks(document: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("document", ["README.md", "DESIGN.md", "docs/ancestors.md"])
 def test_python_blocks_print_what_is_shown(document: str) -> None:
-    """Blocks share one namespace in order; a block without a language right behind one is its output.
+    """Blocks share one namespace in order; a block without a language right after one is its output.
 
     Marked as not run are those that need a model; of them only the syntax is looked at, and that they are few.
     """

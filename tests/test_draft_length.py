@@ -45,7 +45,7 @@ def times_of(name, draft, switch=0.0):
 def write(length, times, rate, tokens, rng, *, proposes=1.0, noise=0.0):
     """Let `length` decide over a text; give the true time of decoding, the draft's reading of the prompt included.
 
-    The first pass reads the prompt, so the second one is behind a pass of another length whatever is drafted: that is
+    The first pass reads the prompt, so the second one is after a pass of another length whatever is drafted: that is
     not counted. `noise` is in the times that it sees: lognormal, and one round in a hundred three times as slow.
     """
     length.begin()
@@ -84,9 +84,6 @@ def write(length, times, rate, tokens, rng, *, proposes=1.0, noise=0.0):
 def best_fixed(times, rate, proposes):
     proposed = ProposedLengths((proposes,), (0.0,))
     return max(predict(times, Acceptance.from_rate(rate, 8), k, proposed).speedup for k in range(9))
-
-
-# --- it must not lose ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("switch", [0.0, 0.1])
@@ -192,7 +189,7 @@ def test_what_a_switch_takes_is_learned_and_charged():
     assert length._times.worst(1) == pytest.approx(1.5 + 2 * 0.1)
     length.observe(Round((0,), 1, 0, 0.0, 1.4, 0.0, None), 1)
     assert length._times.expected(1) == pytest.approx(1.3)  # the lower of two
-    # One behind the prompt is never charged.
+    # One after the prompt is never charged.
     length.begin()
     length.observe(Round((0,), 0, 0, 0.0, 9.0, 0.0, None), 0)
     length.observe(Round((0,), 0, 0, 0.0, 1.1, 0.0, None), 0)
@@ -211,9 +208,6 @@ def test_a_dear_draft_is_not_begun_and_a_cheap_one_is():
         sure.begin()
         assert sure.choose(500) == 2
         assert sure.choose(1) == 0  # two tokens are left, too few to pay for it
-
-
-# --- it must win ---------------------------------------------------------------------------------------------------
 
 
 def test_look_ups_come_near_the_best_fixed_length():
@@ -302,9 +296,6 @@ def test_a_look_up_that_finds_nothing_is_asked_again():
     assert length.debt == pytest.approx(100 * (0.001 + 0.001 + 1.1 - 2.0))
 
 
-# --- the model behind it -------------------------------------------------------------------------------------------
-
-
 def test_its_prediction_is_that_of_the_cost_model():
     """The same rates into both; 1e-12 is rounding."""
     times = StepTimes(
@@ -373,9 +364,6 @@ def test_the_plain_step_is_timed_again_in_long_texts():
     assert sum(k > 0 for k in asked[100:200]) > 90
     assert 0 in asked[205:461]
     assert sum(k > 0 for k in asked[-100:]) < sum(k > 0 for k in asked[100:200])
-
-
-# --- the face ------------------------------------------------------------------------------------------------------
 
 
 def test_limits_are_kept():

@@ -26,8 +26,6 @@ from specverify.drafts import NGramDraft, PromptLookup
 from specverify.drafts.counts import Followers, interpolated
 from specverify.steps import Start
 
-# --- prompt look-up: the rule --------------------------------------------------------------------------------------
-
 
 def longest_repeat(text, max_n):
     """The rule, word by word: how long the match is, and where it ends."""
@@ -129,9 +127,6 @@ def test_many_different_tokens_behind_one():
 
 def test_nothing_is_too_long_to_look_for():
     assert PromptLookup(max_n=2**70)([1, 2, 3] * 3, 4) == ([1, 2, 3], None)
-
-
-# --- prompt look-up: the text --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -313,9 +308,6 @@ def test_without_memory_the_index_is_empty_and_works():
     assert done.stdout == "0 ([2], None)\n" * 2
 
 
-# --- messages ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("make", "error", "told"),
     [
@@ -357,9 +349,6 @@ def test_a_bad_token_is_named_and_changes_nothing(draft, bad, error, told):
     assert draft([*text, 1], 2) == ([2, 3], None)
     with pytest.raises(ValueError, match="k: expected 0 or more, got -1"):
         draft(text, -1)
-
-
-# --- n-gram draft: the law -----------------------------------------------------------------------------------------
 
 
 class Chosen:
@@ -528,7 +517,7 @@ def test_a_text_that_grows_is_counted_as_one_read_at_once():
 def test_a_text_is_forgotten_and_a_corpus_is_not():
     draft = NGramDraft(order=2)
     draft.train([1, 2, 1, 2])
-    draft.train([3])  # a text of its own: nothing stood behind the 2 before it
+    draft.train([3])  # a text of its own: nothing stood after the 2 before it
     begun(draft, greedy=True)
     assert draft([7, 8, 7], 1) == ([8], None)
     assert draft([7, 9, 7], 1) == ([9], None)  # another text
@@ -536,9 +525,6 @@ def test_a_text_is_forgotten_and_a_corpus_is_not():
     assert draft([7], 1) == ([], None)
     assert draft([1], 3) == ([2, 1, 2], None)
     assert draft([2], 1) == ([1], None)
-
-
-# --- rounds and texts ----------------------------------------------------------------------------------------------
 
 
 def paths_of(draft, text, k):
@@ -565,7 +551,7 @@ def paths_of(draft, text, k):
 def test_a_round_of_the_ngram_draft_has_the_law_of_the_target(verify):
     """All drafts, all cells of the uniforms: the joint law of three tokens, in fractions, the drafts by their rows.
 
-    Some drafts end early, behind two tokens of which nothing is known.
+    Some drafts end early, after two tokens of which nothing is known.
     """
     vocab, k, text = 4, 2, [0, 1, 0, 2, 0, 1, 0, 2, 2, 3, 3, 3, 1, 0]
 
@@ -644,9 +630,6 @@ def test_the_loop_gives_the_same_sampled_text_for_the_same_seed(make):
     assert first == text_of(1).tokens != text_of(2).tokens
     assert 0 < report.tested_acceptance < 1
     assert report.rounds < 60
-
-
-# --- what is written about them ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("module", "least"), [("lookup", 4), ("ngram", 8)])

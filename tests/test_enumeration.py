@@ -103,9 +103,6 @@ def test_enumeration_of_a_deterministic_draft_rejects(name):
     assert emitted != own
 
 
-# --- decision by decision ------------------------------------------------------------------------------------------
-
-
 def test_decisions_of_the_compiled_function(isa):
     assert list(exact.wrong_decisions(specverify.verify_sampled)) == []
 

@@ -93,8 +93,6 @@ def test_the_error_of_a_weight(temperature):
     assert (relative <= 2**-24 * (2.16 + 2.08 * np.abs(y)))[inside].all()
 
 
-# --- half precision ------------------------------------------------------------------------------------------------
-
 PATTERNS = np.arange(2**16, dtype=np.uint16)
 
 

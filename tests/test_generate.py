@@ -46,9 +46,6 @@ def squeezed(text):
     return " ".join(text.split())
 
 
-# --- the text ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("draft", ["prompt-lookup", "ngram", "none", "draft"])
 @pytest.mark.parametrize("k", ["0", "3", "auto"])
 def test_the_text_is_the_target_s_with_any_draft(draft, k, models, capsys):
@@ -164,7 +161,7 @@ def test_lists_of_numbers_have_a_line_each(models, capsys):
         (("字",), "né 漢字"),
         (("Say", "é 漢"), "né 漢"),  # the prompt does not count; several tokens
         (("done", "字\ufffd", "n"), "n"),
-        (("J.",), TEXT),  # the end token comes behind it
+        (("J.",), TEXT),  # the end token comes after it
         (("nowhere",), TEXT),
     ],
 )
@@ -264,9 +261,6 @@ def test_the_prompt_may_come_from_elsewhere(source, models, capsys, monkeypatch,
     assert json.loads(out)["prompt_tokens"] == list((PROMPT + "né").encode())
 
 
-# --- the comparison ------------------------------------------------------------------------------------------------
-
-
 def test_a_text_like_plain_decoding_passes(models, capsys):
     code, found = as_json(capsys, "--draft", "draft", "--compare")
     assert code == 0
@@ -325,9 +319,6 @@ def test_the_effect_of_a_batch_is_looked_for_at_any_place_of_a_text():
             comparison.batch_effect(target, prompt, rounds, place)
 
 
-# --- what it costs -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("draft", ["prompt-lookup", "ngram", "draft"])
 @pytest.mark.parametrize("options", [(), ("--k", "auto"), ("--temperature", "0.1"), ("--rule", "block", "--compare")])
 def test_the_steps_of_these_models_are_priced(draft, options, models, capsys, tmp_path):
@@ -374,7 +365,7 @@ def test_where_nothing_was_drafted_the_ceiling_is_said(models, capsys, monkeypat
     code, out, _ = call(capsys, "--k", "auto", "--draft", "draft", "--cost")
     assert code == 0
     out = squeezed(out)
-    assert "auto asked for no draft: none was predicted to pay, or to be affordable in this text" in out
+    assert "auto asked for no draft: none was predicted to pay, or a rejected one would have lost more" in out
     assert "nothing is known of acceptance. If all were accepted: at most 0.50x plain decoding, with k = 2" in out
 
 
@@ -422,7 +413,7 @@ def test_an_adaptive_length_knows_beforehand_what_the_draft_costs(models, capsys
         (("--prompt", "S"), "--cost: expected a prompt of at least 2 tokens, got 1"),
         (
             ("--context", "10", "--max-new", "2", "--k", "6"),
-            "--cost: expected room for 6 drafted tokens behind a prompt",
+            "--cost: expected room for 6 drafted tokens after a prompt",
         ),
     ],
 )
@@ -437,9 +428,6 @@ def test_shares_are_of_the_whole():
     rounds = [Round((1, 2), 2, 1, 1.0, 4.0, 0.5, None), Round((3,), 0, 0, 0.0, 2.0, 0.5, "length")]
     assert report_of(rounds, 10.0).shares == (0.1, 0.6, 0.1)
     assert report_of([], 0.0).shares is None
-
-
-# --- what is missing -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -459,9 +447,9 @@ def test_shares_are_of_the_whole():
         (("--system", "Be brief."), "--system: expected together with --chat"),
         (
             ("--max-new", "252"),
-            "--max-new: expected at most 251 behind a prompt of 5 tokens, since the context of target",
+            "--max-new: expected at most 251 after a prompt of 5 tokens, since the context of target",
         ),
-        (("--context", "20", "--max-new", "16"), "--max-new: expected at most 15 behind a prompt of 5 tokens"),
+        (("--context", "20", "--max-new", "16"), "--max-new: expected at most 15 after a prompt of 5 tokens"),
         (("--prompt-file", "missing.txt"), "--prompt-file: expected a text in UTF-8, got missing.txt: No such file"),
         (("--temperature", "1", "--top-p", "0"), "top_p: expected a number in (0, 1], got 0.0"),
     ],

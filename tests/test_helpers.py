@@ -8,8 +8,6 @@ import helpers
 import numpy as np
 import pytest
 
-# --- chi-square ----------------------------------------------------------------------------------------------------
-
 
 def test_chi_square_accepts_the_right_law_and_rejects_a_wrong_one():
     """N and total variation are such that the power is above 0.999."""
@@ -47,9 +45,6 @@ def test_chi_square_merges_cells_of_small_expectation():
     assert helpers.chi_square(spread, law) == helpers.chi_square(heaped, law) == pytest.approx(1.0)
     with pytest.raises(ValueError, match="two cells"):
         helpers.chi_square(np.array([3, 0]), np.array([0.5, 0.5]))
-
-
-# --- rows and rounds -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", helpers.KINDS)
@@ -92,9 +87,6 @@ def test_rounds_end_where_they_should(position):
 
 def test_equal_rows_cannot_be_rejected():
     assert helpers.round_ending_at(helpers.rows_of_kind("equal", 33), 1, normalized=False) is None
-
-
-# --- exact laws ----------------------------------------------------------------------------------------------------
 
 
 def test_texts_are_a_law():

@@ -38,9 +38,6 @@ def test_the_plain_round():
     assert specverify.verify_greedy(GREEDY_TARGET, GREEDY_TOKENS) == GREEDY_VERDICT
 
 
-# --- layouts of rows -----------------------------------------------------------------------------------------------
-
-
 def columns_of_a_wider_array(rows):
     wide = np.full((len(rows), rows.shape[1] + 3), 9, rows.dtype)
     wide[:, 1:-2] = rows
@@ -180,8 +177,6 @@ def test_bfloat16_decides_in_its_own_precision():
     assert specverify.verify_greedy(row.astype(ml_dtypes.bfloat16), []) == (0, 0)
 
 
-# --- tokens --------------------------------------------------------------------------------------------------------
-
 INTEGERS = [
     *(np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64),
     *(np.intp, np.uintp, np.intc, np.uintc, np.long, np.ulong, np.longlong, np.ulonglong, object),
@@ -222,9 +217,6 @@ def test_numpy_integers_in_a_list():
     assert specverify.verify_greedy(GREEDY_TARGET, [np.uint8(1), np.int64(0)]) == GREEDY_VERDICT
 
 
-# --- uniforms ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.longdouble, ">f8", ">f4"])
 @pytest.mark.parametrize("layout", VECTORS)
 @pytest.mark.parametrize("k", [1, 70])
@@ -249,18 +241,12 @@ def test_uniforms_are_not_narrowed():
     assert specverify.verify_sampled(row, None, [], [helpers.ALMOST_ONE]) == (0, 1)
 
 
-# --- K = 0 ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("draft", [None, [], (), np.empty((0, 3)), np.empty((0, 3), np.float32), np.empty(0)])
 @pytest.mark.parametrize("tokens", [[], (), np.empty(0), np.empty(0, np.int32), np.empty(0, np.int64)])
 def test_no_draft_at_all(draft, tokens):
     assert specverify.verify_sampled([[0.1, 0.2, 0.7]], draft, tokens, [0.2]) == (0, 1)
     assert specverify.verify_sampled([[0.1, 0.2, 0.7]], draft, tokens, [0.2], normalized=True) == (0, 1)
     assert specverify.verify_greedy([[0.1, 0.2, 0.7]], tokens) == (0, 2)
-
-
-# --- frameworks ----------------------------------------------------------------------------------------------------
 
 
 def torch_tensors(torch):
@@ -314,9 +300,6 @@ def test_jax_arrays():
     check(target.astype(jnp.bfloat16), draft.astype(jnp.float16), tokens)
     assert specverify.verify_greedy(jnp.asarray(GREEDY_TARGET), jnp.asarray(GREEDY_TOKENS)) == GREEDY_VERDICT
     assert specverify.verify_greedy(jnp.asarray(GREEDY_TARGET, jnp.bfloat16), GREEDY_TOKENS) == GREEDY_VERDICT
-
-
-# --- copies and changes --------------------------------------------------------------------------------------------
 
 
 def peak_memory(function, *args) -> int:

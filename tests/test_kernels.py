@@ -27,9 +27,6 @@ def sizes_of(kind: str, least: int = 1) -> list[int]:
     return [size for size in helpers.SIZES if size >= max(least, 2 if kind == "disjoint" else 1)]
 
 
-# --- rounds --------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("position", [0, 1, 2, 3])
 @pytest.mark.parametrize("kind", helpers.KINDS)
 def test_round(isa, kind, position):
@@ -125,9 +122,6 @@ def test_the_last_positive_entry_is_the_fallback(isa):
                 assert specverify.verify_sampled(target, None, [last], [ALMOST_ONE] * 2) == (0, last - 1)
 
 
-# --- masses --------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", [kind for kind in helpers.KINDS if kind != "none"])
 def test_masses(isa, kind):
     for size in helpers.SIZES:
@@ -182,8 +176,6 @@ def test_negative_zero_is_a_probability(isa):
         assert _core.row_masses(row) == [0.5]
 
 
-# --- contraction ---------------------------------------------------------------------------------------------------
-
 # p - q * c with one rounding instead of two is not 0 here: the canary for fused multiply-adds.
 ONE_THIRD = 1 / 3
 
@@ -208,9 +200,6 @@ def test_the_draw_from_a_residual_is_not_contracted(isa):
         assert _core.row_masses(target[:1])[0] / _core.row_masses(draft)[0] == ONE_THIRD
         assert specverify.verify_sampled(target, draft, [size - 1], [0.0, 0.0]) == (0, size - 2)
         assert specverify.verify_sampled(target, draft, [size - 1], [0.0, ALMOST_ONE]) == (0, size - 2)
-
-
-# --- argmax --------------------------------------------------------------------------------------------------------
 
 
 def greedy(row) -> int:

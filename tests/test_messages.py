@@ -45,8 +45,6 @@ def test_without_a_fault_all_is_accepted():
     assert sampled().n_accepted == sampled(normalized=True).n_accepted == greedy().n_accepted == K
 
 
-# --- types ---------------------------------------------------------------------------------------------------------
-
 NOT_REAL = {
     "complex": (np.ones((K + 1, VOCAB), complex), "complex128"),
     "bool": (np.ones((K + 1, VOCAB), bool), "bool"),
@@ -107,9 +105,6 @@ def test_normalized_is_keyword_only():
     target, draft = equal_rows()
     with pytest.raises(TypeError, match="positional"):
         specverify.verify_sampled(target, draft, TOKENS, UNIFORMS, True)
-
-
-# --- shapes --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shape", [(), (4,), (1, 1, 1, 1)])
@@ -173,9 +168,6 @@ def test_tokens_that_are_no_vector(tokens):
 def test_rows_of_different_lengths():
     with pytest.raises(ValueError, match=r"^target: expected an array, got list: "):
         sampled(target=[[0.5, 0.5], [1.0]])
-
-
-# --- tokens and uniforms -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("position", range(K))
@@ -245,8 +237,6 @@ def test_faults_of_positions_that_are_never_reached_are_found():
     with pytest.raises(ValueError, match=exactly("tokens[2] = 37 is outside [0, 37)")):
         greedy(target=target, tokens=[0, 0, 37])
 
-
-# --- rows ----------------------------------------------------------------------------------------------------------
 
 INDICES = (0, 1, 15, 16, 18, 31, 32, VOCAB - 2, VOCAB - 1)  # first, lane and group edges, middle, tail, last
 IMPROPER = (np.nan, np.inf, -np.inf, -1.0, -1e-45)
@@ -398,9 +388,6 @@ def test_a_number_that_float32_cannot_hold():
         sampled(wide, draft)
 
 
-# --- draws ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("sampling", [None, specverify.Sampling()])
 def test_draws_name_their_own_arguments(isa, sampling):
     """One row is counted as it was given, and so is a batch; the uniform is the caller's too."""
@@ -420,9 +407,6 @@ def test_draws_name_their_own_arguments(isa, sampling):
         specverify.sample([1.0, 2.0], 1.0, sampling)
     with pytest.raises(ValueError, match=exactly("uniform[1] = -0.5 is outside [0, 1)")):
         specverify.sample([[1.0, 2.0]] * 2, [0.5, -0.5], sampling)
-
-
-# --- what is no error ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("fault", [np.nan, np.inf, -1.0])

@@ -18,9 +18,6 @@ PACKAGE = Path(specverify.__file__).parent
 PUBLIC_FUNCTIONS = [name for name in specverify.__all__ if inspect.isfunction(getattr(specverify, name))]
 
 
-# --- names ---------------------------------------------------------------------------------------------------------
-
-
 def test_all_names_what_is_public():
     public = {
         name for name, value in vars(specverify).items() if not name.startswith("_") and not inspect.ismodule(value)
@@ -76,9 +73,6 @@ def test_the_oracle_imports_nothing_of_the_package():
     assert imported == {"typing", "numpy", ".rounds", ".sums", ".warp"}
 
 
-# --- docstrings ----------------------------------------------------------------------------------------------------
-
-
 def sections(docstring: str) -> dict[str, str]:
     """The sections of a numpydoc docstring: each title is underlined with hyphens."""
     parts = re.split(r"^(\w[\w ]*)\n-{3,}\n", inspect.cleandoc(docstring), flags=re.MULTILINE)
@@ -128,9 +122,6 @@ def test_operations_have_examples():
     assert found["verify_greedy"] >= 3
 
 
-# --- stubs ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("module", ["_core", "_dlpack", "_lookup"])
 def test_stubs_say_what_the_compiled_modules_have(module):
     stub = PACKAGE / f"{module}.pyi"
@@ -152,9 +143,6 @@ def test_stubs_say_what_the_compiled_modules_have(module):
 def is_own(value, module: str) -> bool:
     """Defined in this compiled module; what it imported from elsewhere says so."""
     return getattr(value, "__module__", None) == f"specverify.{module}" and not value.__name__.startswith("__")
-
-
-# --- the result ----------------------------------------------------------------------------------------------------
 
 
 def test_the_result_is_a_named_tuple_of_python_ints():
@@ -185,9 +173,6 @@ def test_raw_masses_refuse_what_does_not_fit():
         _core.residual_mass([[1.0], [2.0]], [[1.0]], 1.0)
     with pytest.raises(TypeError):
         _core.cpu_runs(None)
-
-
-# --- variants ------------------------------------------------------------------------------------------------------
 
 
 def test_the_generic_variant_is_always_there_and_last():

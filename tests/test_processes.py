@@ -82,8 +82,6 @@ def test_import_needs_no_optional_package():
         assert name not in loaded
 
 
-# --- the variant ---------------------------------------------------------------------------------------------------
-
 ACTIVE = "import specverify; print(specverify.active_isa())"
 
 

@@ -12,8 +12,6 @@ import specverify
 from specverify import proof, reference
 from specverify.simulate import draft_from_target, random_markov
 
-# --- closed form ---------------------------------------------------------------------------------------------------
-
 
 def random_row(rng, size):
     return rng.dirichlet(np.full(size, 0.5))
@@ -60,8 +58,6 @@ def test_the_closed_form_refuses_what_is_no_pair_of_rows(rows):
     with pytest.raises(ValueError, match=r"sums to|same shape"):
         proof.induced_from_dists(*rows)
 
-
-# --- exact law of one position -------------------------------------------------------------------------------------
 
 PAIRS = {
     "dense": ([0.4, 0.1, 0.15, 0.35], [0.1, 0.3, 0.4, 0.2]),
@@ -174,9 +170,6 @@ def test_a_law_wants_one_kind_of_draft():
         proof.position_law(specverify.verify_sampled, [1.0, 1.0], [1.0, 1.0], token=0)
 
 
-# --- exact law of a round ------------------------------------------------------------------------------------------
-
-
 class ByText:
     """Rows that depend on the whole text."""
 
@@ -251,9 +244,6 @@ def test_the_joint_law_of_the_block_rule():
     assert proof.round_law(specverify.verify_sampled, *models, 3, scan="backward").unexplained > 0
     with pytest.raises(ValueError, match="scan: expected 'forward' or 'backward', got 'sideways'"):
         proof.round_law(block_rule, *models, 2, scan="sideways")
-
-
-# --- certificate ---------------------------------------------------------------------------------------------------
 
 
 def test_the_certificate_bounds_what_trusting_rows_costs():

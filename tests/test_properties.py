@@ -40,9 +40,6 @@ def draft_row(draft, i: int, token: int, vocab: int) -> np.ndarray:
     return np.eye(vocab)[token] if draft is None else draft[i].astype(float)
 
 
-# --- every round ---------------------------------------------------------------------------------------------------
-
-
 @given(rounds())
 def test_the_result_is_the_reference_s(given):
     assert specverify.verify_sampled(*given) == reference.verify_sampled(*given)
@@ -145,9 +142,6 @@ def test_summed_and_trusted_rows_agree_when_rows_sum_to_one(given):
     assert specverify.verify_sampled(*rows, tokens, uniforms, normalized=True) == summed
 
 
-# --- special rows --------------------------------------------------------------------------------------------------
-
-
 @given(rounds(min_k=1, drafts=("dense",)), st.integers(0, 3))
 def test_equal_rows_accept_everything(given, exponent):
     """A factor of the draft included. Tokens are those that the draft can have drawn."""
@@ -224,9 +218,6 @@ def test_greedy_accepts_the_common_prefix_with_numpy_argmax(target, data):
     assert specverify.verify_greedy(target, tokens) == (n_accepted, best[n_accepted])
     target[n_accepted + 1 :] = np.nan
     assert specverify.verify_greedy(target, tokens) == (n_accepted, best[n_accepted])
-
-
-# --- laws ----------------------------------------------------------------------------------------------------------
 
 
 PAIRS_OF_ROWS = st.integers(2, 6).flatmap(

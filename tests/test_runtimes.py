@@ -25,9 +25,6 @@ REAL = pytest.param(
 )
 
 
-# --- llama.cpp -----------------------------------------------------------------------------------------------------
-
-
 class Formatter:
     """Of chats: the template's name, its end token, and the messages."""
 
@@ -404,9 +401,6 @@ def test_messages_that_lack_something_are_refused(messages, error, said, llama, 
     for model in (llama(), transformers.Model(torch_double.TinyModel(), torch_double.Tokenizer())):
         with pytest.raises(error, match=said):
             model.encode_chat(messages)
-
-
-# --- transformers --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -19,8 +19,6 @@ from specverify import Sampling, SparseRows, _isa, reference, sample, verify_sam
 F = np.float32
 
 
-# --- kernel and reference ------------------------------------------------------------------------------------------
-
 LAYOUTS = {
     "plain": lambda rows: rows,
     "columns": lambda rows: np.concatenate([rows, rows], 1)[:, : rows.shape[1]],
@@ -139,9 +137,6 @@ def test_a_list_of_what_a_sampler_leaves_is_the_sampler(case):
     assert specverify.verify_block(*rows, tokens, uniforms) == specverify.verify_block(*arguments, **options)
 
 
-# --- both sides alike ----------------------------------------------------------------------------------------------
-
-
 def log(*probabilities) -> np.ndarray:
     return np.log(np.array(probabilities))
 
@@ -225,9 +220,6 @@ def test_the_law_of_a_position_is_the_warped_target(isa, sampling):
     assert distance(warped_on_one_side) > 0.01
 
 
-# --- sample and probabilities --------------------------------------------------------------------------------------
-
-
 def test_a_sample_is_drawn_from_the_probabilities_that_come_with_it(isa):
     rng = np.random.default_rng(2)
     for sampling in (Sampling(), Sampling(0.7, 20, 0.9), None):
@@ -286,9 +278,6 @@ def test_a_mask_of_another_shape_than_the_rows(shape):
     rows = np.ones((40,) if len(shape) == 2 else (2, 40))
     with pytest.raises(ValueError, match=r"^mask: expected shape \[(B, )?ceil\(V / 32\)\], got"):
         sample(rows, np.full(len(rows) if rows.ndim == 2 else 1, 0.5), Sampling(), mask=np.ones(shape, np.int32))
-
-
-# --- errors --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -187,7 +187,7 @@ def test_the_law_of_accepted_length_is_the_sum_over_drafts():
 
 @pytest.mark.statistical
 def test_rounds_follow_the_law_of_accepted_length():
-    """4,000 rounds behind one prefix; fails a right verifier with probability 1e-6."""
+    """4,000 rounds after one prefix; fails a right verifier with probability 1e-6."""
     target = random_markov(8, seed=1)
     draft = draft_from_target(target, 0.5, seed=2)
     trace = simulate.Trace()

@@ -137,9 +137,6 @@ def test_sparse_rows_beside_logits_stay_probabilities(isa):
             assert verify(logits, draft, tokens, [u, u, 0.3], sampling=sampling) == expected
 
 
-# --- errors --------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [

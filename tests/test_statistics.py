@@ -38,9 +38,6 @@ def accepted_p_value(verifier, experiment, n, seed):
     return helpers.chi_square(counts, simulation.accepted_law(experiment))
 
 
-# --- the compiled function -----------------------------------------------------------------------------------------
-
-
 def test_joint_law_of_two_tokens():
     """Null law: the first two tokens of a Markov target, 16 cells. N = 400,000, false-alarm rate 1e-9.
 
@@ -75,9 +72,6 @@ def test_power_is_what_the_docstrings_say():
     for cells, smallest, safe in ((16, 0.0075, 0.01), (27, 0.008, 0.01), (5, 0.007, 0.008)):
         assert helpers.power(N, cells, smallest) > 0.95
         assert helpers.power(N, cells, safe) > 0.999
-
-
-# --- the same tests on wrong verifiers -----------------------------------------------------------------------------
 
 
 def test_the_right_parts_pass():

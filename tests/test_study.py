@@ -50,7 +50,7 @@ HEAD = {
 
 
 class ToyModel:
-    """Logits of a text: the token behind its last one by a fixed table. `flips` are positions where a pass over several
+    """Logits of a text: the token after its last one by a fixed table. `flips` are positions where a pass over several
     tokens gives another row than one over a single token, as some kernels do."""
 
     vocab_size = V
@@ -122,7 +122,7 @@ class ToyTarget(ToyStep):
 
 
 class ToyDraft(ToyStep):
-    """Knows the target's table, but errs behind token 2."""
+    """Knows the target's table, but errs after token 2."""
 
     def __call__(self, prefix, k):
         text = list(prefix)
@@ -149,9 +149,6 @@ def small_plan():
         grid.Part("hf-f32", "lookup", ("code",), (0,), (4,)),
     )
     return grid.Plan(parts, name="small", tokens=12, repeats=2, identity_tokens=12, identity_domains=("code",))
-
-
-# --- what is measured ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("plan", grid.PLANS.values(), ids=list(grid.PLANS))
@@ -198,9 +195,6 @@ def test_each_contender_comes_first_in_some_repeat_or_other_place():
     assert len({order[0] for order in orders}) == 3
     assert all(sorted(order) == list(contenders) for order in orders)
     assert cells.rotated((0,), 2) == (0,)
-
-
-# --- what survives ---------------------------------------------------------------------------------------------------
 
 
 def test_lines_survive_a_stop(tmp_path):
@@ -251,9 +245,6 @@ def test_a_wrong_model_file_is_refused(tmp_path):
     with pytest.raises(ValueError, match=f"expected sha256 {models.SHA256}, got d9298a10"):
         models.make(tmp_path / "models", tmp_path / "model.gguf")
     assert not list((tmp_path / "models").iterdir())
-
-
-# --- runs with toys --------------------------------------------------------------------------------------------------
 
 
 def test_a_prompt_is_fed_once_and_kept():
@@ -486,8 +477,6 @@ def rounded(value):
     return figures.rounded(value)
 
 
-# --- predictions -----------------------------------------------------------------------------------------------------
-
 TIMES = cost.StepTimes(
     target=((1, 1.0), (2, 1.5), (3, 1.75)),
     draft_token=0.125,
@@ -505,7 +494,7 @@ TIMES = cost.StepTimes(
         ([(0, 0)] * 4, False, 4, 4 * 1.25),  # asked in vain
         ([(1, 0), (1, 0)], False, 2, 2 * (0.375 + 1.5)),
         ([(1, 1), (1, 1)], False, 4, 2 * (0.375 + 1.5 + 0.125)),  # each time two tokens to read
-        ([(2, 1), (0, 0)], False, 3, (0.5 + 1.75) + 1.25 + 0.0625),  # one in two behind its like, were they independent
+        ([(2, 1), (0, 0)], False, 3, (0.5 + 1.75) + 1.25 + 0.0625),  # one in two after its like, were they independent
         ([(2, 1), (0, 0)], True, 3, (0.5 + 1.75) + 1.0 + 0.0625),
         ([(2, 1), (0, 0), (0, 0), (2, 1)], True, 6, 2 * (0.5 + 1.75) + 2 * 1.0 + 2 * 0.0625),
     ],
@@ -528,9 +517,6 @@ def test_steps_before_and_after_are_averaged():
     found = figures.mean_times(before, after)
     assert found.target == ((1, 2.0), (2, 2.0), (3, 1.75))
     assert (found.draft_fixed, found.draft_token, found.catch_up, found.switch) == (0.5, 0.125, 0.25, 0.125)
-
-
-# --- the two rules ---------------------------------------------------------------------------------------------------
 
 
 def test_sample_and_compare_keeps_what_the_target_drew():
@@ -561,9 +547,6 @@ def test_rules_accept_what_their_formulas_say():
         assert judge.accepted[rule] + judge.rejected[rule] == n
         # Judgements of one round share its token, so only rounds are independent: six standard errors of these.
         assert judge.accepted[rule] / n == pytest.approx(wanted, abs=6 * 0.5 / judge.rounds**0.5)
-
-
-# --- what is published -----------------------------------------------------------------------------------------------
 
 
 def stored():
@@ -625,9 +608,6 @@ def test_markers_must_be_there_once():
     with pytest.raises(ValueError, match="expected one <!-- x:begin --> and one <!-- x:end -->, got 0 and 1"):
         layout.replaced("<!-- x:end -->", "new", "x")
     assert layout.replaced("a<!-- x:begin -->b<!-- x:end -->c", "new", "x") == "a<!-- x:begin -->\nnew\n<!-- x:end -->c"
-
-
-# --- the real model --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.models

@@ -67,9 +67,6 @@ def test_threads_on_shared_inputs_get_what_one_thread_gets(shared_rounds: list[g
             assert got == alone
 
 
-# --- the GIL -------------------------------------------------------------------------------------------------------
-
-
 def ticks_during(call: Callable[..., Any], *arguments: Any) -> int:
     """How often another thread, which sleeps a millisecond at a time, woke up in the middle half of one call.
 
@@ -145,9 +142,6 @@ def test_a_call_that_holds_the_gil_would_be_found() -> None:
 def test_importing_leaves_the_gil_off() -> None:
     code = "import sys, specverify; assert not sys._is_gil_enabled()"
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=60)
-
-
-# --- fork ----------------------------------------------------------------------------------------------------------
 
 
 def child(rounds: list[golden_rounds.Round], expected: list[tuple[int, int]]) -> None:

@@ -52,8 +52,6 @@ def survivors(logits: np.ndarray, sampling: Sampling, **options) -> set[int]:
     return set(np.flatnonzero(specverify.probabilities(logits, sampling, **options)).tolist())
 
 
-# --- the definition ------------------------------------------------------------------------------------------------
-
 SETTINGS = [
     *(Sampling(), Sampling(0.0), Sampling(0.8, top_k=40), Sampling(1.3, top_k=1), Sampling(0.7, top_p=0.9)),
     *(Sampling(top_p=0.35), Sampling(top_p=0.999), Sampling(1.5, min_p=0.05), Sampling(min_p=1.0), Sampling(1e-6)),
@@ -138,9 +136,6 @@ def test_long_rows_give_the_bits_of_the_reference(isa):
         assert got.tobytes() == reference.probabilities(row, sampling).tobytes()
 
 
-# --- single rules --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("k", [1, 2, 63, 64, 65, 1024, 1025, 4999, 5000, 10**12])
 def test_top_k_keeps_exactly_k_and_the_first_of_equals(isa, k):
     equal = np.zeros(5000, F)
@@ -209,9 +204,6 @@ def test_at_least_one_token_survives(isa):
             assert survivors(row, hardest) == {int(np.argmax(row))}
 
 
-# --- mask, bias, types ---------------------------------------------------------------------------------------------
-
-
 def packed(allowed: np.ndarray) -> np.ndarray:
     """One bit a token, lowest first, in int32 words."""
     padded = np.zeros(-(-len(allowed) // 32) * 32, bool)
@@ -273,9 +265,6 @@ def test_logits_without_a_law(isa, size, entry):
                 reference.weights(row, sampling)
     with pytest.raises(ValueError, match=r"target\[0\] has no token left: every logit is -inf"):
         specverify.verify_sampled(np.full((1, size), -INFINITY), None, [], [0.5], sampling=Sampling())
-
-
-# --- mutants -------------------------------------------------------------------------------------------------------
 
 
 def wrongly_warped(warp) -> int:

@@ -6,17 +6,13 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-PYTHON=${PYTHON:-python3}
+. tools/lib.sh
+
 work=$PWD/.work/sanitize
 venv=$work/venv
 mkdir -p "$work"
-
-if [ ! -e "$venv/made" ]; then
-    rm -rf "$venv"
-    "$PYTHON" -m venv "$venv"
-    "$venv/bin/python" -m pip install --quiet --upgrade pip
-    touch "$venv/made"
-fi
+install_native_tools
+make_venv "$venv"
 
 # From a copy, so that no object or library in the source tree is replaced or taken for a sanitized one.
 rm -rf "$work/source"
@@ -30,7 +26,7 @@ export SPECVERIFY_LDFLAGS="-fsanitize=address,undefined"
 
 # Others that start interpreters, compilers or forks.
 skipped=()
-for name in bench check_wheel demo docs threads wheels; do
+for name in bench check_wheel demo docs threads; do
     skipped+=("--ignore=tests/test_$name.py")
 done
 

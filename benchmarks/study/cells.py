@@ -1,6 +1,6 @@
 """Speeds: plain decoding and all contenders of a group in turn, text by text, and the steps before and after.
 
-The clock runs from the first pass behind the prompt to the last token: the prompt is in all caches before, and costs
+The clock runs from the first pass after the prompt to the last token: the prompt is in all caches before, and costs
 the same whatever is drafted. Nothing ends a text early, so all runs of a group give the same number of tokens. In each
 repeat the contenders begin at another place of the order.
 """

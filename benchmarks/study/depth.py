@@ -17,7 +17,7 @@ REPEATS = 31
 
 
 def measure(folder, lines, plan, report=print):
-    """Time one token of each model behind CONTEXT tokens; all models are there at once and take turns."""
+    """Time one token of each model after CONTEXT tokens; all models are there at once and take turns."""
     import numpy as np
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM

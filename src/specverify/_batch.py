@@ -57,7 +57,7 @@ _CERTAIN, _DENSE, _SPARSE = 0, 1, 2
 class _Layout(NamedTuple):
     """Where the parts of each request begin, counted in rows."""
 
-    form: str  # "single": [K + 1, V]; "padded": [B, K + 1, V]; "ragged": requests behind each other
+    form: str  # "single": [K + 1, V]; "padded": [B, K + 1, V]; "ragged": requests one after the other
     lengths: npt.NDArray[np.int64]  # [B] drafted tokens
     target: npt.NDArray[np.int64]  # [B] first target row, uniform and mask row, in flat arrays
     draft: npt.NDArray[np.int64]  # [B] first draft row and token, in flat arrays
@@ -159,9 +159,6 @@ def _raise_first(rounds: np.ndarray, verdicts: np.ndarray, place: Callable[[int]
 
 def _place_of_draw(b: int, single: bool) -> _inputs.Place:
     return _inputs.Place(target="rows", uniforms="uniform", where=() if single else (b,))
-
-
-# --- from arrays to rounds -----------------------------------------------------------------------------------------
 
 
 def _rounds(
@@ -296,9 +293,6 @@ def _set_bias(rounds: np.ndarray, bias: Any, keep: list[Any]) -> None:
         return
     rows = _inputs.as_bias(bias, len(rounds), int(rounds["vocab"][0]) if len(rounds) else 0)
     rounds["bias"] = _addresses(rows, np.arange(len(rounds)) * (rows.strides[0] if rows.ndim == 2 else 0), keep)
-
-
-# --- from verdicts to results ---------------------------------------------------------------------------------------
 
 
 def _results(

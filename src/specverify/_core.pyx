@@ -151,8 +151,6 @@ def kernels_in_use() -> str:
     return api.kernels.isa.decode()
 
 
-# --- one round; documented in verify.py -----------------------------------------------------------------------------
-
 cdef object as_view(object value):
     """The array that a tensor shares its memory with, or the value itself, of which _inputs then makes what it can."""
     if np.PyArray_CheckExact(value) or isinstance(value, (list, tuple)) or type(value) is SparseRows:
@@ -333,8 +331,6 @@ def verify_block(target, draft, tokens, uniforms, bint normalized, dict options)
     return verify_one(verify_block_round, target, draft, tokens, uniforms, normalized, options)
 
 
-# --- many rounds ----------------------------------------------------------------------------------------------------
-#
 # `rounds` and `verdicts` are record arrays with the layout of the C structs, made by _batch.py, which keeps alive what
 # their addresses point to.
 
@@ -464,8 +460,6 @@ def write_probabilities(rounds, verdicts, out) -> None:
                     to[start + i] = <float>(weights[i] / total)
         to += given[b].vocab
 
-
-# --- the row loops one by one, for tests, proofs and benchmarks -----------------------------------------------------
 
 cdef object gate_float32(object rows, sv_round* given):
     rows = gate_target(rows, given)

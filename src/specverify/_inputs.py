@@ -45,9 +45,6 @@ def _depth(rows: Any) -> int:
     return depth
 
 
-# --- conversions ---------------------------------------------------------------------------------------------------
-
-
 def as_plain_array(value: np.ndarray) -> np.ndarray:
     """Let subclasses pass that only look different; a mask means that entries do not count, which we cannot honour."""
     if _is_masked(value):
@@ -217,10 +214,11 @@ def as_count(value: Any, name: str, lowest: int = 0, highest: int | None = None,
     """Give a number of tokens as an int within its bounds; `why` is the name of the upper one."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name}: expected an integer, got {type(value).__name__}")
-    if value < lowest or (highest is not None and value > highest):
+    count = int(value)
+    if count < lowest or (highest is not None and count > highest):
         bounds = f"{lowest} or more" if highest is None else f"{lowest} to {why}{highest}"
-        raise ValueError(f"{name}: expected {bounds}, got {value}")
-    return int(value)
+        raise ValueError(f"{name}: expected {bounds}, got {count}")
+    return count
 
 
 def as_bias(bias: Any, size: int, vocab: int) -> np.ndarray:
@@ -419,9 +417,6 @@ def _is_bfloat16(value: Any) -> bool:
 def _from_bfloat16(bits: np.ndarray, widen: bool) -> np.ndarray:
     """A bfloat16 is the upper half of a float32. Without `widen` the bits stay, marked by their type."""
     return (bits.astype(np.uint32) << 16).view(np.float32) if widen else bits.view(_BFLOAT16_BITS)
-
-
-# --- messages ------------------------------------------------------------------------------------------------------
 
 
 def fail_target_shape(target: np.ndarray | SparseRows) -> NoReturn:

@@ -52,7 +52,7 @@ def verify_sampled_eager(
 def verify_sampled_lazy(
     target: Array, draft: Array, tokens: Array, uniforms: Array, *, normalized: bool = False
 ) -> Verdict:
-    """Test one position after the other, and read no row behind the first rejection."""
+    """Test one position after the other, and read no row after the first rejection."""
     k = len(tokens)
     for i in range(k):
         token = tokens[i]

@@ -33,8 +33,6 @@ cdef bint uniforms_fit(const sv_round* given, sv_verdict* verdict) noexcept nogi
     return True
 
 
-# --- opening a row --------------------------------------------------------------------------------------------------
-
 cdef bint list_is_proper(const sv_kernels* kernels, const row_view* row, Py_ssize_t n) noexcept nogil:
     cdef Py_ssize_t i
     for i in range(row.count):
@@ -127,8 +125,6 @@ cdef bint open_pair(const sv_kernels* kernels, workspace* work, const sv_round* 
     return True
 
 
-# --- what follows the accepted tokens -------------------------------------------------------------------------------
-
 cdef void emit(const sv_kernels* kernels, workspace* work, const sv_round* given, Py_ssize_t position, Py_ssize_t token,
                double mass, sv_verdict* verdict) noexcept nogil:
     verdict.n_accepted = position
@@ -185,8 +181,6 @@ cdef void draw_residual(const sv_kernels* kernels, workspace* work, const sv_rou
         draw_from_target(kernels, work, given, position, verdict)
 
 
-# --- token rule -----------------------------------------------------------------------------------------------------
-
 cdef void verify_sampled_round(const sv_kernels* kernels, const sv_round* given, sv_verdict* verdict) noexcept nogil:
     cdef workspace work
     cdef double in_target, target_mass, in_draft, draft_mass
@@ -206,11 +200,9 @@ cdef void verify_sampled_round(const sv_kernels* kernels, const sv_round* given,
     draw_bonus(kernels, &work, given, verdict)
 
 
-# --- block rule -----------------------------------------------------------------------------------------------------
-#
 # path[i] is the probability that the target would have kept the first i tokens together: path[0] = 1, path[i] =
 # min(1, path[i - 1] * p(x) / q(x)). The longest prefix i, from K down, is tried first: with S the sum of
-# max(0, path[i] * p - q) over the row behind it, it is accepted iff u * (S + 1 - path[i]) < S; all K iff u < path[K].
+# max(0, path[i] * p - q) over the row after it, it is accepted iff u * (S + 1 - path[i]) < S; all K iff u < path[K].
 # Acceptance is at most path[i], so u >= path[i] needs no pass over a row.
 
 cdef void verify_block_round(const sv_kernels* kernels, const sv_round* given, sv_verdict* verdict) noexcept nogil:
@@ -257,8 +249,6 @@ cdef void verify_block_round(const sv_kernels* kernels, const sv_round* given, s
         draw_residual(kernels, &work, given, i, behind.scale, target_mass, verdict)
         return
 
-
-# --- greedy ---------------------------------------------------------------------------------------------------------
 
 cdef Py_ssize_t greedy_token(const sv_kernels* kernels, workspace* work, const sv_round* given,
                              Py_ssize_t i) noexcept nogil:

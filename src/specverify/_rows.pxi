@@ -119,8 +119,6 @@ cdef double weight_of(const sv_kernels* kernels, workspace* work, const row_view
     return load(kernels, work, row, place, token - place + 1, work.target)[token - place]
 
 
-# --- sums -----------------------------------------------------------------------------------------------------------
-
 cdef double listed_sum(const sv_kernels* kernels, workspace* work, const weights_view* view, Py_ssize_t first,
                        Py_ssize_t last) noexcept nogil:
     """Sum of the list's entries [first, last), which are one part, in lane order: all other tokens would add 0."""
@@ -232,8 +230,6 @@ cdef double total_of(const sv_kernels* kernels, workspace* work, const weights_v
     return total
 
 
-# --- the draw -------------------------------------------------------------------------------------------------------
-#
 # `point` is uniform * total, total being the sum of the group sums in the order of the search: since uniform < 1,
 # point < total, so a group is always found. Inside it the sums of blocks are added to what came before, then the sums
 # of pieces, then the entries one by one. Should those stay below their part's own sum by rounding, the last positive

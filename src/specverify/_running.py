@@ -103,7 +103,7 @@ class KnownTimes:
         return self._costs[n] + self.extra_catch_up + 2.0 * self.switch
 
     def observe(self, done: Round, requested: int, unread: int, *, first: bool, began: bool, late: bool) -> float:
-        """Give the seconds that drafting lost in this round, or behind an earlier one."""
+        """Give the seconds that drafting lost in this round, or after an earlier one."""
         n, last = done.n_drafted, self._last
         self._last = n
         switching = self.switch if last is not None and last != n else 0.0
@@ -117,7 +117,7 @@ class KnownTimes:
 class LearnedTimes:
     """Times learned from rounds. What a catch-up adds is in the medians of the draft calls.
 
-    Passes are learned as they are behind one of as many tokens; what others take more is learned from plain ones.
+    Passes are learned as they are after one over as many tokens; the extra time of others is learned from plain ones.
     """
 
     extra_catch_up = 0.0
@@ -143,12 +143,12 @@ class LearnedTimes:
         steady = self._passes[0]
         if steady.count >= _PLAIN_ROUNDS:
             return steady.value
-        # One of them may have been disturbed, and the one behind the prompt only takes longer.
+        # One of them may have been disturbed; the one after the prompt takes longer, if anything.
         return min(steady.value, self._first_plain) if steady.count and self._first_plain is not None else None
 
     @property
     def switch(self) -> float:
-        """What a pass takes more if the one before it was over another number of tokens."""
+        """The extra time of a pass that follows one over another number of tokens."""
         return max(0.0, self._switches.value)
 
     @property
@@ -193,7 +193,7 @@ class LearnedTimes:
         return self._draft(n) + self._pass(n, 1.0, _SECOND_TOKEN) + 2.0 * self.switch
 
     def observe(self, done: Round, requested: int, unread: int, *, first: bool, began: bool, late: bool) -> float:
-        """Give the seconds that drafting lost in this round, or behind an earlier one; 0 if nothing is known."""
+        """Give the seconds that drafting lost in this round, or after an earlier one; 0 if nothing is known."""
         n, last = done.n_drafted, self._last
         scored = done.target_seconds + done.verify_seconds
         plain = self.plain

@@ -300,7 +300,7 @@ class _Run:
             raise ValueError(f"target_step: expected rows, shape [n + 1, V], got shape {tuple(target_rows.shape)}")
         if hasattr(target_rows, "__len__") and len(target_rows) != len(tokens) + 1:
             raise ValueError(
-                f"target_step: expected {len(tokens) + 1} rows, for {len(tokens)} proposed tokens and the one behind "
+                f"target_step: expected {len(tokens) + 1} rows, for {len(tokens)} proposed tokens and the one after "
                 f"them, got {len(target_rows)}"
             )
         options: dict[str, Any] = {}
@@ -325,7 +325,7 @@ class _Run:
         return verdict
 
     def _mask_rows(self, mask: MaskStep, proposed: list[int]) -> np.ndarray:
-        """Give the bitmask of each position; behind a token that is not allowed no grammar says anything: all."""
+        """Give the bitmask of each position; after a token that is not allowed no grammar says anything: all."""
         path = list(self._text)
         words = mask(path)
         rows = np.full((len(proposed) + 1, len(words)), -1, np.int32)

@@ -19,7 +19,7 @@ from .verify import verify_greedy, verify_sampled
 
 
 class Model(Protocol):
-    """Anything that predicts the token behind a text."""
+    """Anything that predicts the token after a text."""
 
     def next_dist(self, prefix: Sequence[int]) -> NDArray[np.float32]:
         """Give a row of V probabilities for the token that follows `prefix`."""

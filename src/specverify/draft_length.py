@@ -15,11 +15,11 @@ from .generation import Round
 
 __all__ = ["AdaptiveDraftLength", "DraftLength", "FixedDraftLength"]
 
-# Constants of the adaptive length, chosen by simulation over the measured cost tables that are in the tests. Rounds are
-# rounds with a draft.
+# Constants of the adaptive length, chosen by hand; what they must achieve is in tests/test_draft_length.py, over tables
+# of measured costs. Rounds are rounds with a draft.
 _FIRST_RATE, _RATE_WEIGHT = 0.7, 1.5  # acceptance before anything is known, and how many rounds that weighs
 _PROPOSAL_WEIGHT = 0.5  # rounds that "a draft proposes what it is asked for" weighs
-_SURE_ROUNDS, _SURE_GAIN = 4.0, 2.0  # from how many rounds on the acceptance is trusted to pay so many times over
+_SURE_ROUNDS, _SURE_GAIN = 4.0, 2.0  # after so many rounds acceptance is trusted, if the gain is so often the cost
 _FIRST_PAUSE, _LONGEST_PAUSE = 4, 256  # plain rounds between trials
 _IDLE_ROUNDS = 64.0  # plain rounds that make a trial as hopeful as one more accepted token would
 _LEAST_GAIN = 0.01  # of a plain step: less is noise
@@ -52,6 +52,8 @@ class FixedDraftLength:
 
     Raises
     ------
+    TypeError
+        `k` is no integer.
     ValueError
         `k` is negative.
 
@@ -89,10 +91,9 @@ class AdaptiveDraftLength:
         What is thought of the acceptance before the first round; it weighs as much as its counts, up to 8 rounds, and 4
         if it was assumed.
     draft_cost : float, optional
-        Until it was measured: what drafting a token takes of a plain step, and reading the prompt of what the target
-        takes for it. 0 for a look-up; for models about the ratio of their sizes. Default: the draft is taken to be
-        cheap, and the very first draft call of the object is a risk that is not bounded. Not with
-        `times`.
+        Until measured: the time of drafting one token as a fraction of a plain step's, and of reading the prompt as a
+        fraction of the target's reading. 0 for a look-up; for models about the ratio of their sizes. Default: the draft
+        is taken to be cheap, and the cost of its very first call is not bounded. Not with `times`.
     max_loss : float
         Share of the time of plain decoding that a text may lose if nothing is accepted.
     shortest : int
@@ -106,6 +107,8 @@ class AdaptiveDraftLength:
 
     Raises
     ------
+    TypeError
+        `max_k`, `shortest` or `draft_cost` is no number, or `times` no StepTimes.
     ValueError
         A negative `max_k`, `draft_cost` or `shortest`, `max_loss` outside [0, 1], `times` with a gap, or both `times`
         and `draft_cost`.
@@ -114,12 +117,12 @@ class AdaptiveDraftLength:
     -----
     **Prediction.** The model of :func:`specverify.cost.predict`, with running estimates: the acceptance of each
     position and the lengths that the draft proposes, both forgetting exponentially; and medians of the last times of
-    passes over 1, 2, ... tokens and of draft calls, and of what a pass behind one of another length takes more. The
-    first pass of a text, which reads the prompt, is not counted. A pass over more tokens than any before is taken to go
-    on with half the slope seen so far. What was learned is kept from one text to the next.
+    passes over 1, 2, ... tokens, of draft calls, and of the extra time of a pass that follows one of another length.
+    The first pass of a text, which reads the prompt, is not counted. A pass over more tokens than any before is taken
+    to go on with half the slope seen so far. What was learned is kept from one text to the next.
 
     **Budget.** Every round with a draft is entered in an account: its duration, less what plain decoding takes for the
-    tokens that came out; and what a plain step behind it takes more than others. A draft is asked for only if the
+    tokens that came out; and so is the extra time of a plain step that follows it. A draft is asked for only if the
     account would stay within ``max_loss`` of the time so far (or of `shortest` tokens) even if none of it were
     accepted. Only reading the prompt may exceed it, when past rounds make it likely to pay within `shortest` tokens. So
     a text loses at most `max_loss`, as far as times can be foreseen, and what was won may be spent.

@@ -11,7 +11,7 @@ How a figure comes about:
    long calls suffer more than short ones, which no median mends: so such interruptions are counted and stored.
 3. Rows in cache: all calls use the same rows, and each timed call follows one of the same contender that is not timed.
    Rows from memory: calls go round a pool of rows four times as large as the last-level cache, each contender a part
-   of the pool behind the next, so that rows have been thrown out of the cache before any contender comes to them.
+   of the pool after the next, so that rows have been thrown out of the cache before any contender comes to them.
 4. NumPy's arrays of intermediate results come from memory that the process already has. Without that, the allocator of
    glibc may hand them back to the system after each call, and NumPy would take two to three times as long.
 5. The read floor is ``numpy.max`` over exactly the rows that the round must read.
@@ -107,9 +107,6 @@ class Contender(NamedTuple):
     checked: int = 2
 
 
-# --- rounds ------------------------------------------------------------------------------------------------------
-
-
 def make_rounds(case: Case, pool_bytes: int | None = None) -> list[Round]:
     """Make the rounds of a case; the same ones at every call."""
     rng = np.random.default_rng([case.vocab, case.k])
@@ -153,9 +150,6 @@ def _make_round(case: Case, target: np.ndarray, draft: np.ndarray, rng: np.rando
             tokens[r] = np.argmax(draft[r, :_SCANNED] / target[r, :_SCANNED])
             uniforms[r] = 1 - 2.0**-20
     return Round(target, draft, tokens, uniforms)
-
-
-# --- contenders --------------------------------------------------------------------------------------------------
 
 
 def contenders(case: Case, rounds: list[Round]) -> dict[str, Contender]:
@@ -212,9 +206,6 @@ def check(case: Case, rounds: list[Round], competing: dict[str, Contender]) -> N
 def keep_freed_memory() -> None:
     """Make glibc's malloc keep freed memory, which it does up to the size of the largest block it has seen freed."""
     np.empty(_LARGEST_KEPT, dtype=np.uint8)
-
-
-# --- timing ------------------------------------------------------------------------------------------------------
 
 
 class Turns:
@@ -324,9 +315,6 @@ def _microseconds(seconds: list[float]) -> float:
     return float(f"{median(seconds) * 1e6:.4g}")
 
 
-# --- the machine in a minute -------------------------------------------------------------------------------------
-
-
 def short_cases() -> list[Case]:
     """List what ``specverify bench`` measures."""
     return [
@@ -433,9 +421,6 @@ def _build_of_kernels() -> tuple[str, str]:
         compiler[0].decode() if compiler else "not recorded",
         flags[0].decode().partition(" ")[2] if flags else "not recorded",
     )
-
-
-# --- ratios ------------------------------------------------------------------------------------------------------
 
 
 def numpy_us(us: dict[str, float]) -> float:

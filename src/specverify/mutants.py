@@ -23,9 +23,6 @@ def mutant(function: Verifier) -> Verifier:
     return function
 
 
-# --- the parts of a right verifier ---------------------------------------------------------------------------------
-
-
 def _exact(row: Any) -> list[Fraction]:
     return list(_fractions(tuple(row)))
 
@@ -90,9 +87,6 @@ def right(target: Any, draft: Any, tokens: Any, uniforms: Any) -> tuple[int, int
     return _round(target, draft, tokens, uniforms)
 
 
-# --- wrong residuals -----------------------------------------------------------------------------------------------
-
-
 @mutant
 def residual_is_target(target: Any, draft: Any, tokens: Any, uniforms: Any) -> tuple[int, int]:
     """After a rejection it draws from the target row itself."""
@@ -129,7 +123,7 @@ def residual_keeps_token(target: Any, draft: Any, tokens: Any, uniforms: Any) ->
 
 @mutant
 def residual_of_next_row(target: Any, draft: Any, tokens: Any, uniforms: Any) -> tuple[int, int]:
-    """After a rejection it draws from the residual of the row behind the right one."""
+    """After a rejection it draws from the residual of the row after the right one."""
     n_accepted, _ = right(target, draft, tokens, uniforms)
     if n_accepted == len(tokens):
         return right(target, draft, tokens, uniforms)
@@ -151,9 +145,6 @@ def bonus_from_draft(target: Any, draft: Any, tokens: Any, uniforms: Any) -> tup
     if n_accepted < len(tokens) or len(tokens) == 0:
         return n_accepted, next_token
     return n_accepted, _draw(_draft_row(draft, len(tokens) - 1, tokens, len(target[0])), uniforms[-1])
-
-
-# --- wrong tests ---------------------------------------------------------------------------------------------------
 
 
 @mutant
@@ -198,16 +189,13 @@ def argmax_draft_with_softmax(target: Any, draft: Any, tokens: Any, uniforms: An
 
 @mutant
 def counts_past_rejection(target: Any, draft: Any, tokens: Any, uniforms: Any) -> tuple[int, int]:
-    """It counts every position that passes, also behind the first that does not."""
+    """It counts every position that passes, also after the first that does not."""
     n_accepted, next_token = right(target, draft, tokens, uniforms)
     vocab = len(target[0])
     for i in range(n_accepted + 1, len(tokens)):
         p = _normalised(target[i])[tokens[i]]
         n_accepted += _accepts(p, _draft_row(draft, i, tokens, vocab)[tokens[i]], uniforms[i])
     return n_accepted, next_token
-
-
-# --- wrong rows ----------------------------------------------------------------------------------------------------
 
 
 @mutant
@@ -220,9 +208,6 @@ def rows_shifted(target: Any, draft: Any, tokens: Any, uniforms: Any) -> tuple[i
 def masses_ignored(target: Any, draft: Any, tokens: Any, uniforms: Any) -> tuple[int, int]:
     """It takes every row for normalised."""
     return _round(target, draft, tokens, uniforms, normalised=_exact)
-
-
-# --- wrong uniforms ------------------------------------------------------------------------------------------------
 
 
 @mutant
@@ -241,9 +226,6 @@ def uniform_reused_for_draw(target: Any, draft: Any, tokens: Any, uniforms: Any)
 def uniform_narrowed(target: Any, draft: Any, tokens: Any, uniforms: Any) -> tuple[int, int]:
     """It draws with a 24-bit uniform, which can reach only some tokens of a long row."""
     return _round(target, draft, tokens, uniforms, final=lambda u, rejected: math.floor(u[-1] * 2**24) / 2**24)
-
-
-# --- wrong draws ---------------------------------------------------------------------------------------------------
 
 
 @mutant
@@ -285,8 +267,6 @@ def first_token_unreachable(target: Any, draft: Any, tokens: Any, uniforms: Any)
     """Its search starts at the second token."""
     return _round(target, draft, tokens, uniforms, draw=lambda w, u: max(_draw(w, u), min(1, len(w) - 1)))
 
-
-# --- who must reject which -----------------------------------------------------------------------------------------
 
 CLAIMED_BY: dict[str, str] = {
     "accept_on_equality": "edge cases",

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 VOCAB_SIZE = 256
 
-# A window and the byte behind it share one uint64, and the code past the last one must fit as well.
+# A window and the byte after it share one uint64, and the code past the last one must fit as well.
 MAX_ORDER = 7
 
 # Modules of Python's standard library that are prose and plain code, are in every supported version and in Debian's
@@ -52,7 +52,7 @@ class NGram:
 
     Notes
     -----
-    A context seen n times with t different bytes behind it gives byte x the probability
+    A context seen n times with t different bytes after it gives byte x the probability
     ``(count(x) + t * shorter(x)) / (n + t)``, where ``shorter`` is the row of the context without its first byte, and
     the row of no context at all is uniform. So no probability is 0. Counting is one sort of ``len(text)`` numbers.
 
@@ -104,7 +104,7 @@ class NGram:
 
 
 class Unrepeating:
-    """A byte-level model that avoids to say again what it said before: the repetition penalty of inference engines.
+    """A byte-level model that avoids repeating itself: the repetition penalty of inference engines.
 
     Without it the greedy text of an n-gram model runs into a loop within a few lines. And with it a row depends on the
     whole text so far, as a large model's does.
@@ -116,7 +116,7 @@ class Unrepeating:
         them there loses nine tenths of its probability; then the row is normalised again.
     """
 
-    _WINDOW = 8  # with the byte behind it longer than what the longest model sees
+    _WINDOW = 8  # with the byte after it longer than what the longest model sees
     _PENALTY = np.float32(0.1)
 
     def __init__(self, model: NGram) -> None:
@@ -136,7 +136,7 @@ class Unrepeating:
 
 
 class _Table:
-    """Counts of all windows of one length, in the order of their codes: a context and the byte behind it."""
+    """Counts of all windows of one length, in the order of their codes: a context and the byte after it."""
 
     def __init__(self, sorted_codes: NDArray[np.uint64]) -> None:
         first = np.flatnonzero(np.concatenate(([True], sorted_codes[1:] != sorted_codes[:-1])))
@@ -145,7 +145,7 @@ class _Table:
         self._counts = np.diff(first, append=len(sorted_codes))
 
     def behind(self, context: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Give the bytes seen behind a context, and how often each."""
+        """Give the bytes seen after a context, and how often each."""
         ends = np.array((context << 8, (context + 1) << 8), np.uint64)
         start, stop = self._codes.searchsorted(ends)
         return self._symbols[start:stop], self._counts[start:stop]

@@ -69,7 +69,7 @@ class SparseRows:
 
     @property
     def ids(self) -> npt.NDArray[np.int64]:
-        """Token ids of all rows behind each other, ascending in each; read-only."""
+        """Token ids of all rows one after the other, ascending in each; read-only."""
         return self._ids
 
     @property

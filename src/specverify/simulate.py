@@ -43,7 +43,7 @@ class MarkovModel:
     Parameters
     ----------
     transition : array_like, shape [V, V]
-        Row s is the law of the token behind token s. Kept as given, in float64; `next_dist` gives rows in float32, the
+        Row s is the law of the token after token s. Kept as given, in float64; `next_dist` gives rows in float32, the
         type that verification reads.
     start_token : int
         Stands for the last token of an empty prefix.
@@ -75,7 +75,7 @@ class MarkovModel:
         self._rows.setflags(write=False)
 
     def next_dist(self, tokens: Sequence[int]) -> NDArray[np.float32]:
-        """Give the row of V probabilities behind `tokens`, as a read-only view."""
+        """Give the row of V probabilities after `tokens`, as a read-only view."""
         row: NDArray[np.float32] = self._rows[tokens[-1] if len(tokens) else self.start_token]
         return row
 
@@ -102,7 +102,7 @@ def random_markov(vocab_size: int, seed: int, concentration: float = 0.4) -> Mar
 
 
 def draft_from_target(target: MarkovModel, agreement: float, seed: int) -> MarkovModel:
-    """Make a draft that follows the target as far as one wants.
+    """Make a draft that follows the target to a chosen degree.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ class Trace:
 
     @property
     def draft_utilisation(self) -> float:
-        """Accepted / proposed: tokens behind a rejection count as lost."""
+        """Accepted / proposed: tokens after a rejection count as lost."""
         return self.acceptance_rate
 
     @property
@@ -178,7 +178,7 @@ class Trace:
 
 
 def law_of_accepted_length(target: MarkovModel, draft: MarkovModel, k: int) -> NDArray[np.float64]:
-    """Give the exact law of the accepted length of a round, over all drafts, behind each possible last token.
+    """Give the exact law of the accepted length of a round, over all drafts, after each possible last token.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def law_of_accepted_length(target: MarkovModel, draft: MarkovModel, k: int) -> N
     Returns
     -------
     ndarray of float64, shape [V, k + 1]
-        Row s: probability of accepting 0, 1, ..., k tokens behind token s.
+        Row s: probability of accepting 0, 1, ..., k tokens after token s.
 
     Notes
     -----
@@ -239,7 +239,7 @@ def speculative_step(
     *,
     rule: str = "token",
 ) -> list[int]:
-    """Run one round behind `prefix` and give the 1 to k + 1 tokens that it emits.
+    """Run one round after `prefix` and give the 1 to k + 1 tokens that it emits.
 
     Parameters
     ----------

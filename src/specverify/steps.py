@@ -21,7 +21,7 @@ class DraftStep(Protocol):
     """Proposes tokens."""
 
     def __call__(self, prefix: Sequence[int], k: int, /) -> tuple[Any, Any]:
-        """Propose up to `k` tokens behind `prefix`; give them and the rows they were drawn from.
+        """Propose up to `k` tokens after `prefix`; give them and the rows they were drawn from.
 
         Parameters
         ----------
@@ -44,7 +44,7 @@ class TargetStep(Protocol):
     """Scores proposed tokens in one pass."""
 
     def __call__(self, prefix: Sequence[int], proposed: Sequence[int], /) -> Any:
-        """Give the rows that predict each of the n proposed tokens and the one behind them: [n + 1, V].
+        """Give the rows that predict each of the n proposed tokens and the one after them: [n + 1, V].
 
         Parameters
         ----------

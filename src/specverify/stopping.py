@@ -57,7 +57,7 @@ class Ending:
         n : int
             How many of the block's tokens belong to the text.
         reason : {"end", "stop", "length"} or None
-            Why it ends behind them. A token that both ends the text and reaches the limit ends it for its own sake.
+            Why it ends after them. A token that both ends the text and reaches the limit ends it for its own sake.
 
         Examples
         --------

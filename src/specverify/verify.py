@@ -27,7 +27,7 @@ def verify_greedy(target: Any, tokens: Any, **options: Unpack[Options]) -> Any:
     Returns
     -------
     Verdict
-        ``(n_accepted, next_token)``: the length of the accepted prefix, and the target's greedy token behind it. Arrays
+        ``(n_accepted, next_token)``: the length of the accepted prefix, and the target's greedy token after it. Arrays
         for a batch; see :func:`verify_sampled`.
 
     Raises
@@ -101,8 +101,8 @@ def verify_sampled(
         `draft` may be a list with one entry for each request: None, :class:`SparseRows`, or a matrix of the request's
         own length (or K) rows.
     cu_lengths : array_like of int, shape [B + 1]
-        Cumulative draft lengths of a ragged batch, the first 0, bonus rows not counted: all requests' rows behind each
-        other in `target` [K_1 + 1 + K_2 + 1 + ..., V], `draft` [K_1 + K_2 + ..., V], and so on.
+        Cumulative draft lengths of a ragged batch, the first 0, bonus rows not counted: the rows of all requests, one
+        after the other, in `target` [K_1 + 1 + K_2 + 1 + ..., V], `draft` [K_1 + K_2 + ..., V], and so on.
     threads : int
         Threads over the requests of a batch, 1 by default. Results do not depend on it.
     on_error : {"raise", "mark"}
@@ -115,7 +115,7 @@ def verify_sampled(
     Returns
     -------
     Verdict
-        ``(n_accepted, next_token)``: the length of the accepted prefix, and the token behind it, drawn from the
+        ``(n_accepted, next_token)``: the length of the accepted prefix, and the token after it, drawn from the
         residual ``max(0, target - draft)`` of the first rejected position or from row K. A :class:`BatchVerdict` of
         arrays for a batch, a :class:`Detail` with ``detail=True`` or ``on_error="mark"``.
 
@@ -199,9 +199,9 @@ def verify_block(
     Notes
     -----
     With ``path[0] = 1`` and ``path[i] = min(1, path[i - 1] * p(x) / q(x))``, the prefix of i tokens is accepted iff
-    ``uniforms[i - 1] * (S + 1 - path[i]) < S`` for S the sum of ``max(0, path[i] * p - q)`` over the rows behind it,
+    ``uniforms[i - 1] * (S + 1 - path[i]) < S`` for S the sum of ``max(0, path[i] * p - q)`` over the rows after it,
     all K tokens iff ``uniforms[K - 1] < path[K]``. What follows is drawn from ``max(0, path[i] * p - q)``, or from row
-    K. A prefix with ``uniforms[i - 1] >= path[i]`` is skipped without reading a row. With `normalized` the rows behind
+    K. A prefix with ``uniforms[i - 1] >= path[i]`` is skipped without reading a row. With `normalized` the rows after
     the prefixes that are tried are still summed over, and checked.
 
     References
@@ -210,7 +210,7 @@ def verify_block(
 
     Examples
     --------
-    Token by token, 1 would be rejected here (.6 >= .3 / .6); together with the 0 behind it, it is accepted:
+    Token by token, 1 would be rejected here (.6 >= .3 / .6); together with the 0 after it, it is accepted:
 
     >>> import specverify
     >>> target, draft = [[0.7, 0.3], [0.9, 0.1], [0.5, 0.5]], [[0.4, 0.6], [0.3, 0.7]]

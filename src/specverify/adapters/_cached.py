@@ -4,7 +4,7 @@ Shared by all adapters: which tokens the cache holds, which of a text are new, a
 pass fails. Between two calls these statements hold, however a call ended:
 
 1. The runtime holds exactly the tokens of ``_tokens``, at the positions 0, 1, 2, ...
-2. A text is cut up into passes the same way whatever is drafted behind it: what lies before the rows asked for is fed
+2. A text is cut up into passes the same way whatever is drafted after it: what lies before the rows asked for is fed
    first, in pieces of ``n_batch`` tokens. Runtimes compute a long piece by other loops than a short one, with other
    rounding, and plain and speculative decoding of a prompt are to begin from the same numbers.
 """
@@ -51,7 +51,7 @@ class CachedModel(ABC):
 
     @abstractmethod
     def _feed(self, tokens: list[int], n_rows: int) -> NDArray[np.float32]:
-        """Run a pass over at most `n_batch` tokens behind those held; give the rows of the last `n_rows`, may be 0."""
+        """Run a pass over at most `n_batch` tokens after those held; give the rows of the last `n_rows`, may be 0."""
 
     @abstractmethod
     def _cut(self, keep: int) -> None:
@@ -137,7 +137,7 @@ class CachedModel(ABC):
         sequence : sequence of int
             The text from its beginning. A list is compared with the cache fastest.
         n_last : int
-            Rows wanted, from 1 to ``len(sequence)``. Row i predicts the token behind position
+            Rows wanted, from 1 to ``len(sequence)``. Row i predicts the token after position
             ``len(sequence) - n_last + i``.
 
         Returns
@@ -160,7 +160,7 @@ class CachedModel(ABC):
         return self.extend(text[keep:], n_last)
 
     def extend(self, tokens: Sequence[int], n_last: int = 1) -> NDArray[np.float32]:
-        """Feed tokens behind those in the cache. Parameters, result and errors as in :meth:`logits`."""
+        """Feed tokens after those in the cache. Parameters, result and errors as in :meth:`logits`."""
         tokens = list(tokens)
         self._check(tokens, n_last)
         n_before = len(tokens) - n_last
@@ -299,6 +299,13 @@ def common_prefix(one: list[int], other: list[int], limit: int) -> int:
         else:
             end = middle
     return equal
+
+
+def check_sizes(**sizes: int | None) -> None:
+    """Refuse a context, a batch or a number of threads below 1; None is a default."""
+    for name, value in sizes.items():
+        if value is not None and value < 1:
+            raise ValueError(f"{name}: expected at least 1, got {value}")
 
 
 def rendered(template: Callable[[list[dict[str, str]]], str], messages: Sequence[Mapping[str, str]], name: str) -> str:

@@ -27,7 +27,7 @@ class RowModel(Protocol):
         """Give the rows of the last `n_last` positions of a text."""
 
     def extend(self, tokens: Sequence[int], n_last: int = 1) -> NDArray[np.float32]:
-        """Feed tokens behind those in the cache."""
+        """Feed tokens after those in the cache."""
 
     def truncate(self, keep: int) -> int:
         """Forget all but the first `keep` tokens."""

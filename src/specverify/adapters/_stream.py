@@ -19,7 +19,7 @@ class TextStream:
     Notes
     -----
     A token may hold part of a character, and what a token looks like may depend on the one before (a leading space).
-    So each new token is decoded behind those that were shown last, and what is new of the text is given out unless it
+    So each new token is decoded after those that were shown last, and what is new of the text is given out unless it
     ends in the middle of a character.
 
     Examples

@@ -137,8 +137,8 @@ def batch_effect(model: CachedModel, prompt: Sequence[int], rounds: Sequence[Rou
     Returns
     -------
     BatchEffect
-        Rejected tokens are replaced by others, since rounds do not keep them: they come behind the accepted ones, and
-        no row depends on tokens behind it.
+        Rejected tokens are replaced by others, since rounds do not keep them: they come after the accepted ones, and
+        no row depends on tokens after it.
 
     Raises
     ------

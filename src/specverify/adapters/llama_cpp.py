@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._cached import CachedModel, rendered
+from ._cached import CachedModel, check_sizes, rendered
 from ._cpus import usable_cpus
 from ._extras import require
 
@@ -62,7 +62,9 @@ class Model(CachedModel):
 
     Examples
     --------
+    >>> import specverify
     >>> from specverify.adapters import llama_cpp
+    >>> from specverify.drafts import PromptLookup
     >>> with llama_cpp.Model("model.gguf") as model:  # doctest: +SKIP
     ...     decoder = specverify.SpeculativeDecoder(PromptLookup(), model.as_target(), end_tokens=model.end_tokens)
     ...     print(model.decode(decoder.generate(model.encode("The capital of France is")).tokens))
@@ -80,9 +82,7 @@ class Model(CachedModel):
         path = Path(path)
         if not path.is_file():
             raise FileNotFoundError(f"path: expected a GGUF file, got {path}, which is not a file")
-        for name, value in (("n_ctx", n_ctx), ("n_batch", n_batch), ("n_threads", n_threads)):
-            if value is not None and value < 1:
-                raise ValueError(f"{name}: expected at least 1, got {value}")
+        check_sizes(n_ctx=n_ctx, n_batch=n_batch, n_threads=n_threads)
         self._lib = lib = require("llama_cpp")
         logger = logging.getLogger("llama-cpp-python")
         if logger.level == logging.NOTSET:
@@ -168,7 +168,7 @@ class Model(CachedModel):
         """Turn text into tokens; see :meth:`CachedModel.encode`."""
         self._live()
         data = text.encode()
-        tokens = (ctypes.c_int32 * (len(data) + 2))()  # never more tokens than bytes, one before and one behind
+        tokens = (ctypes.c_int32 * (len(data) + 2))()  # never more tokens than bytes, one before and one after
         n = self._lib.llama_tokenize(self._vocabulary, data, len(data), tokens, len(tokens), begin, special)
         if n < 0:
             raise RuntimeError(f"{self.name}: a text of {len(data)} bytes could not be tokenized ({n})")

@@ -1,4 +1,4 @@
-"""What the steps of real models take: measured for advice, and beforehand for a draft length that has to begin careful.
+"""Times of the steps of real models: for advice, and beforehand for a draft length that must start cautiously.
 
 Holds no prediction (cost/) and no choice (draft_length.py).
 """
@@ -26,7 +26,7 @@ _REPEATS = 3  # of which the median counts: one disturbance is none
 def draft_cost(
     target: CachedModel, draft: CachedModel, token: int, clock: Callable[[], float] = time.perf_counter
 ) -> float:
-    """Estimate what a pass of the draft takes of one of the target, from three passes of each over one token.
+    """Estimate the time of a pass of the draft as a fraction of the target's, from three of each over one token.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def step_times(
     rule: str = "token",
     seed: int = 0,
 ) -> StepTimes:
-    """Time the steps of rounds that draft 1, 2, ..., `max_k` tokens behind a prompt, and verification of their rows.
+    """Time the steps of rounds that draft 1, 2, ..., `max_k` tokens after a prompt, and verification of their rows.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ._cached import CachedModel, rendered
+from ._cached import CachedModel, check_sizes, rendered
 from ._cpus import usable_cpus
 from ._extras import require
 
@@ -66,6 +66,7 @@ class Model(CachedModel):
         n_batch: int = 512,
         name: str | None = None,
     ) -> None:
+        check_sizes(n_ctx=n_ctx, n_batch=n_batch)
         self._torch = require("torch")
         self._new_cache = require("transformers").DynamicCache
         config = model.config.get_text_config(decoder=True)
@@ -118,11 +119,14 @@ class Model(CachedModel):
         ------
         FileNotFoundError
             There is no such folder.
+        ValueError
+            `n_ctx` or `n_threads` is below 1, or as of the class.
         ImportError
             torch or transformers is missing.
         """
         if not Path(path).is_dir():
             raise FileNotFoundError(f"path: expected a folder, got {path}, which is none")
+        check_sizes(n_ctx=n_ctx, n_threads=n_threads)
         torch, library = require("torch"), require("transformers")
         torch.set_num_threads(n_threads or usable_cpus())
         options: dict[str, Any] = {"local_files_only": True}

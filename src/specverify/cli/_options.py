@@ -1,7 +1,9 @@
-"""Types of options that more than one command has. Holds no defaults: those are each command's own."""
+"""Types and help of options that more than one command has. Holds no defaults: those are each command's own."""
 
 import argparse
 from pathlib import Path
+
+RULE_HELP = "verification rule: token, or block, which accepts more and reads all rows (default: token)"
 
 
 def positive(text: str) -> int:

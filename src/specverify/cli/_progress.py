@@ -1,4 +1,4 @@
-"""A progress bar on the error stream, for work that takes longer than two seconds; on a terminal only."""
+"""A progress bar on the error stream, for work that takes longer than a second; on a terminal only."""
 
 import math
 import sys

@@ -13,7 +13,7 @@ from ._terminal import MarkedText, Screen
 
 _JOINERS = "\u200c\u200d"  # without which emoji and some scripts fall apart
 _PROMPT_SHOWN = 200  # characters: enough to see what is continued
-_BEFORE = 8  # tokens of the prompt that the first new one is decoded behind
+_BEFORE = 8  # tokens of the prompt that the first new one is decoded after
 _ENDED = {"end": "an end token", "stop": "a stop text", "length": "the limit on new tokens"}
 
 
@@ -50,7 +50,7 @@ class ShownText:
 
 
 def before(prompt: list[int], chat: bool) -> list[int]:
-    """Give the tokens that the first new one is decoded behind; in a chat it begins a text of its own."""
+    """Give the tokens that the first new one is decoded after; in a chat it begins a text of its own."""
     return [] if chat else prompt[-_BEFORE:]
 
 
@@ -100,7 +100,7 @@ def say_lengths(screen: Screen, requested: list[int]) -> None:
     screen.print()
     if not asked:
         screen.paragraph(
-            "auto asked for no draft: none was predicted to pay, or to be affordable in this text were it rejected."
+            "auto asked for no draft: none was predicted to pay, or a rejected one would have lost more than it may."
         )
         return
     lengths = f"{min(asked)}" if min(asked) == max(asked) else f"{min(asked)} to {max(asked)}"

@@ -52,7 +52,7 @@ def add(subparsers: Any) -> None:
         "--switch",
         type=milliseconds,
         metavar="MS",
-        help="what a target pass takes more behind one over another number of tokens (default: 0)",
+        help="extra time of a target pass that follows one over another number of tokens (default: 0)",
     )
     parser.add_argument("--verify", type=milliseconds, metavar="MS", help="verification of a draft (default: 0)")
     parser.add_argument(

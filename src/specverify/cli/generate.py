@@ -28,8 +28,8 @@ from ..steps import DraftStep
 from . import _cost_table
 from ._failure import fail, warn
 from ._json import dumps
+from ._options import RULE_HELP, non_negative, positive, share
 from ._options import cost as number
-from ._options import non_negative, positive, share
 from ._shown import ShownText, before, judge, say_lengths, summarize
 from ._terminal import Screen
 
@@ -82,10 +82,12 @@ def add(subparsers: Any) -> None:
     parser.add_argument(
         "--temperature", type=number, default=0.0, help="0 is greedy, and the filters below have no effect (default: 0)"
     )
-    parser.add_argument("--top-k", type=non_negative, default=0, help="keep so many tokens; 0 keeps all (default: 0)")
+    parser.add_argument("--top-k", type=non_negative, default=0, help="keep this many tokens; 0 keeps all (default: 0)")
     parser.add_argument("--top-p", type=share, default=1.0, help="keep the most probable up to this sum (default: 1)")
-    parser.add_argument("--min-p", type=share, default=0.0, help="keep those of this share of the best (default: 0)")
-    parser.add_argument("--rule", choices=("token", "block"), default="token", help="default: token")
+    parser.add_argument(
+        "--min-p", type=share, default=0.0, help="keep tokens of at least this fraction of the best one's (default: 0)"
+    )
+    parser.add_argument("--rule", choices=("token", "block"), default="token", help=RULE_HELP)
     parser.add_argument("--context", type=positive, default=4096, help="most tokens of a text (default: 4096)")
     parser.add_argument("--threads", type=positive, help="threads of a pass (default: all CPUs)")
     parser.add_argument("--seed", type=non_negative, default=0, help="seed of everything random (default: 0)")
@@ -151,7 +153,7 @@ class _Job:
         n = len(self.prompt)
         for model in self.models:
             room = max(0, model.context_length - n)
-            context = f"behind a prompt of {n} tokens, since the context of {model.name} is {model.context_length}"
+            context = f"after a prompt of {n} tokens, since the context of {model.name} is {model.context_length}"
             if self.options.max_new > room:
                 raise ValueError(
                     f"--max-new: expected at most {room} {context} (--context), got {self.options.max_new}"
@@ -223,7 +225,7 @@ class _Job:
 
     @cached_property
     def _times(self) -> cost.StepTimes:
-        """What the steps take: asked for before a text whose draft lengths depend on it, else behind all texts."""
+        """What the steps take: asked for before a text whose draft lengths depend on it, else after all texts."""
         assert self.draft is not None
         return timing.step_times(
             self.target,
@@ -269,7 +271,8 @@ class _Job:
         self, found: Generation, compared: comparison.Comparison | None, priced: _Priced | None
     ) -> dict[str, Any]:
         options = self.options
-        names = ("draft", "chat", "system", "stop", "k", "max_new", "temperature", *_FILTERS, "rule", "seed", "threads")
+        names = ["draft", "chat", "system", "stop", "k", "max_new", "temperature", *_FILTERS, "rule", "seed"]
+        names += ["threads", "context"]
         result: dict[str, Any] = {
             "version": specverify.__version__,
             "isa": specverify.active_isa(),

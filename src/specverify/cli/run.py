@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 from .. import experiments, simulate
-from ._options import add_common, cost, positive, share
+from ._options import RULE_HELP, add_common, cost, positive, share
 from ._progress import Bar
 from ._terminal import Screen
 
@@ -26,7 +26,7 @@ def add(subparsers: Any) -> None:
     add_models(parser)
     parser.add_argument("--agreement", type=share, default=0.8, help="weight of the target in the draft (default: 0.8)")
     parser.add_argument("--k", type=positive, default=4, help="drafted tokens in a round (default: 4)")
-    parser.add_argument("--rule", choices=tuple(simulate.rules()), default="token", help="default: token")
+    parser.add_argument("--rule", choices=tuple(simulate.rules()), default="token", help=RULE_HELP)
     add_common(parser, workers=False)
     parser.set_defaults(run=run)
 

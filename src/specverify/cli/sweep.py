@@ -29,9 +29,16 @@ def add(subparsers: Any) -> None:
     )
     add_models(parser)
     parser.add_argument(
-        "--agreement", type=share, nargs="+", default=_AGREEMENTS, help="weights of the target in the draft"
+        "--agreement",
+        type=share,
+        nargs="+",
+        default=_AGREEMENTS,
+        help=f"weights of the target in the draft (default: {' '.join(map(str, _AGREEMENTS))})",
     )
-    parser.add_argument("--k", type=positive, nargs="+", default=_KS, help="drafted tokens in a round")
+    lengths = " ".join(map(str, _KS))
+    parser.add_argument(
+        "--k", type=positive, nargs="+", default=_KS, help=f"drafted tokens in a round (default: {lengths})"
+    )
     parser.add_argument(
         "--rule", choices=(*simulate.rules(), "all"), default="token", help="rule of verification (default: token)"
     )

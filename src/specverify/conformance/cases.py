@@ -44,7 +44,7 @@ CASES = (
     Case("a residual of one token is certain", [[0.75, 0.25, 0], _A[:3]], [[0.25, 0.75, 0]], [1], [0.5, 0.3], (0, 0)),
     Case("disjoint rows are rejected", [[0, 0, 1], [1, 0, 0]], [[1, 0, 0]], [0], [0.0, 0.5], (0, 2), True),
     Case("equal rows are accepted at the largest u", [_EQUAL, [0, 1, 0]], [_EQUAL], [1], [LAST, 0.5], (1, 1), True),
-    Case("half-open buckets: u = .5 is behind the first half", [[0.5, 0.25, 0.25]], [], [], [0.5], (0, 1)),
+    Case("half-open buckets: u = .5 is after the first half", [[0.5, 0.25, 0.25]], [], [], [0.5], (0, 1)),
     Case("a leading zero is skipped at u = 0", [[0, 1]], [], [], [0.0], (0, 1), True),
     Case("trailing zeros are never drawn", [[0.1] * 3 + [0.0] * 5], [], [], [LAST], (0, 2)),
     Case("one token", [[1], [1]], [[1]], [0], [0.5, 0.5], (1, 0), True),
@@ -97,6 +97,6 @@ PAIRS = (
     ("one token", [0.3], [0.7]),
 )
 
-# Row s is the law of the token behind token s. They sum to 8 / 8, which float32 holds exactly.
+# Row s is the law of the token after token s. They sum to 8 / 8, which float32 holds exactly.
 TARGET = np.array([[4, 1, 2, 1], [1, 1, 3, 3], [2, 2, 2, 2], [1, 5, 1, 1]]) / 8
 DRAFT = np.array([[2, 2, 1, 3], [3, 1, 3, 1], [1, 4, 2, 1], [2, 2, 2, 2]]) / 8

@@ -120,9 +120,6 @@ def run_layer(name: str, subject: Subject) -> Result:
         return Result(name, False, f"raised {type(error).__name__}: {error}")
 
 
-# --- fixed rounds --------------------------------------------------------------------------------------------------
-
-
 def _edge_cases(subject: Subject) -> Result:
     wrong = []
     asked = [case for case in cases.CASES if subject.takes_uniforms or case.certain]
@@ -179,9 +176,6 @@ def _counted(name: str, asked: int, wrong: list[str], verb: str) -> Result:
     return Result(name, not wrong, detail, {"cases": asked, "wrong": len(wrong), "details": wrong})
 
 
-# --- exact laws ----------------------------------------------------------------------------------------------------
-
-
 def _law_of_a_position(subject: Subject) -> Result:
     rng = np.random.default_rng(subject.seed)
     pairs = [*cases.PAIRS, *((f"random, V = {vocab}", *rng.exponential(size=(2, vocab))) for vocab in (2, 5, 8))]
@@ -227,9 +221,6 @@ def _law_result(name: str, subject: Subject, laws: Iterable[tuple[str, Law]]) ->
         detail,
         {"cases": len(found), "total_variation": distances[worst], "worst": worst, "by_case": distances, "odd": odd},
     )
-
-
-# --- frequencies ---------------------------------------------------------------------------------------------------
 
 
 def _joint_frequencies(subject: Subject) -> Result:

@@ -138,7 +138,7 @@ class ProposedLengths:
     ----------
     rates : tuple of float
         ``rates[i - 1]``: probability of an i-th token when at least i are asked for and i - 1 are there. As many as
-        needed are taken to be 1 behind the last: what finds that many tokens finds more.
+        needed are taken to be 1 after the last: what finds that many tokens finds more.
     tested : tuple of float
         Rounds behind each rate; 0 for a rate that was assumed.
 

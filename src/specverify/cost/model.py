@@ -109,8 +109,8 @@ def predict(
       one drafts, 1 - w_0, plus the switch times the probability that the round before proposed another number of
       tokens, 1 - sum of w_n^2: rounds are taken to be independent.
 
-    With w_k = 1 this is T(1) (1 + sum A_k) / (T_draft(k) + T_target(k + 1) + T_verify(k)) of the literature, with the
-    cost of the pass as a function of k.
+    With w_k = 1 and no catch-up, the speed-up is T(1) (1 + sum A_k) / (T_draft(k) + T_target(k + 1) + T_verify(k)) of
+    the literature, with the cost of the pass as a function of k.
 
     References
     ----------

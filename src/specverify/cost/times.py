@@ -16,11 +16,8 @@ class StepTimes:
     Attributes
     ----------
     target : tuple of (n, seconds)
-        A target pass over n = 1, 2, ... tokens behind one over as many, each as measured, in rising order of n; n = 1
-        must be among them. A round that drafts n - 1 tokens has a pass over n.
-    switch : float
-        What a target pass takes more if the one before it was over another number of tokens: a runtime that keeps the
-        plan of its last pass has to make a new one.
+        A target pass over n = 1, 2, ... tokens that follows one over as many, each as measured, in rising order of n; n
+        = 1 must be among them. A round that drafts n - 1 tokens has a pass over n.
     draft_token : float
         One draft step: reading one token and proposing the next.
     draft_fixed : float
@@ -37,12 +34,15 @@ class StepTimes:
     between : {"refuse", "linear"}
         What an n between two measured ones takes: an error, or linear interpolation. Never anything beyond the last: a
         pass over more tokens can cost any amount.
+    switch : float
+        The extra time of a target pass that follows one over another number of tokens: a runtime that keeps the plan of
+        its last pass has to make a new one.
 
     Raises
     ------
     ValueError
-        A negative, infinite or NaN time; `target` without n = 1 or not in rising order; `catch_up` below `draft_token`;
-        an unknown `between`.
+        A negative, infinite or NaN time, or 0 for one token of the target; `target` without n = 1; `target` or `verify`
+        not in rising order; `catch_up` below `draft_token`; an unknown `between`.
 
     Examples
     --------

@@ -55,11 +55,11 @@ def measure_steps(
 
     Notes
     -----
-    The first call of the draft, which is measured once, gives `draft_start`, whatever else a first call does. The
-    lengths are measured in turn, so that a slow second of the machine meets all of them, and each twice: behind a pass
-    of another length, and behind one of its own. The second gives the time of the pass, and what the first took more
-    the `switch`. Where the draft proposes fewer tokens than asked, its time counts for as many as it proposed; the
-    target pass is filled up with tokens of the prompt, which cost the same.
+    The first call of the draft, which is measured once, gives `draft_start`, one-time work of a first call included.
+    The lengths are measured in turn, so that a slow second of the machine meets all of them, and each twice: after a
+    pass over another number of tokens, and after one over as many. The second gives the time of the pass, the
+    difference the `switch`. Where the draft proposes fewer tokens than asked, its time counts for as many as it
+    proposed; the target pass is filled up with tokens of the prompt, which cost the same.
     """
     lengths = sorted(set(ks))
     if len(prompt) < 2:
@@ -122,13 +122,13 @@ class _Rounds:
         self.catch_ups: list[float] = []
 
     def run_twice(self, k: int) -> None:
-        """Time a round of k tokens behind one of another length, and another one behind that."""
+        """Time a round of k tokens after one of another length, and a second one after that."""
         switched, seconds = self._run(k), self._run(k)
         self.passes.setdefault(k + 1, []).append(seconds)
         self.switches.append(switched - seconds)
 
     def catch_up(self, k: int) -> None:
-        """Time what reading a second token adds to a draft call: the passes behind it, of other lengths, included."""
+        """Time what reading a second token adds to a draft call, the switch back to single tokens included."""
         (one, _, _), (two, _, _) = (self._draft(k, unread) for unread in (1, 2))
         self.catch_ups.append(two - one)
 

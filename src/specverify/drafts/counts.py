@@ -54,7 +54,7 @@ class Followers:
 
 
 class ContextCounts:
-    """Counts of every token behind each of the contexts of 0 to ``order - 1`` tokens before it.
+    """Counts of every token after each of the contexts of 0 to ``order - 1`` tokens before it.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class ContextCounts:
         self._behind: dict[tuple[int, ...], int | Followers] = {}
 
     def count(self, tokens: Sequence[int], start: int = 0) -> None:
-        """Count the tokens from `start` on, each behind all the contexts that end before it."""
+        """Count the tokens from `start` on, each after all the contexts that end before it."""
         behind = self._behind
         for i in range(start, len(tokens)):
             token = tokens[i]

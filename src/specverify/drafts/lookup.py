@@ -21,7 +21,7 @@ class PromptLookup:
     """Propose the tokens that followed the same words earlier in the text.
 
     Of the suffixes of the text of `min_n` to `max_n` tokens the longest that occurs earlier is taken, its earliest
-    occurrence, and the tokens behind that, up to the end of the text. An occurrence may overlap the suffix, but is not
+    occurrence, and the tokens after that, up to the end of the text. An occurrence may overlap the suffix, but is not
     the suffix itself. Nothing is proposed without an occurrence.
 
     Parameters
@@ -90,7 +90,7 @@ class PromptLookup:
             self._index.clear()
 
     def __call__(self, prefix: Sequence[int], k: int, /) -> tuple[list[int], None]:
-        """Propose up to `k` tokens behind `prefix`.
+        """Propose up to `k` tokens after `prefix`.
 
         Parameters
         ----------

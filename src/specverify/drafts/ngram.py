@@ -39,15 +39,15 @@ class NGramDraft:
 
     Notes
     -----
-    The law of a token is Witten-Bell's interpolation of the counts behind the last 0, 1, ..., ``order - 1`` tokens, for
+    The law of a token is Witten-Bell's interpolation of the counts after the last 0, 1, ..., ``order - 1`` tokens, for
     each length first in the corpus of :meth:`train`, then in the text: a longer context is trusted more than a shorter
-    one, and this text more than others. Considered are the `width` most frequent tokens behind each context, kept the
+    one, and this text more than others. Considered are the `width` most frequent tokens after each context, kept the
     `width` most probable of these, ties by lowest id; a row sums to 1 up to rounding to float32. Rows do not depend on
     the sampler: with one that makes the target's rows sharper, a small `width` fits better.
 
     Tokens are drawn from exactly the float32 rows that are returned: the smallest id whose cumulative probability, in
     float64 and in the order of ids, exceeds ``uniform *`` total, one uniform of ``start.rng`` a token. A greedy text
-    gets the most probable tokens instead, and None for rows. Tokens drafted in a call are context for those behind
+    gets the most probable tokens instead, and None for rows. Tokens drafted in a call are context for those after
     them, but are not counted; they are when they come back as part of the text. For one stream and one text the tokens
     are the same on every machine.
 
@@ -111,7 +111,7 @@ class NGramDraft:
         self._forget()
 
     def __call__(self, prefix: Sequence[int], k: int, /) -> tuple[list[int], SparseRows | None]:
-        """Draft up to `k` tokens behind `prefix`.
+        """Draft up to `k` tokens after `prefix`.
 
         Parameters
         ----------

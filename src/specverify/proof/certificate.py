@@ -63,7 +63,7 @@ def certify_call(target: Any, draft: Any, *, normalized: bool = False, visited: 
         As given to ``verify_sampled``.
     visited : int, optional
         How many target rows the call read: ``verdict.n_accepted + 1``. Default: all of them, which certifies every
-        verdict that could have come out. Rows behind them are not read here either.
+        verdict that could have come out. Rows after them are not read here either.
 
     Returns
     -------

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 
 class Model(Protocol):
-    """Anything that predicts the token behind a text: a table here, a forward pass elsewhere."""
+    """Anything that predicts the token after a text: a table here, a forward pass elsewhere."""
 
     def next_dist(self, tokens: Sequence[int]) -> NDArray[Any]:
         """Give a row of V probabilities for the token that follows `tokens`."""
@@ -112,7 +112,7 @@ def induced_from_dists(target_row: Any, draft_row: Any) -> NDArray[np.float64]:
 
 
 def induced_next_token_distribution(target: Model, draft: Model, prefix: Sequence[int]) -> NDArray[np.float64]:
-    """Give the law of the next token that a draft/verify round emits behind `prefix`.
+    """Give the law of the next token that a draft/verify round emits after `prefix`.
 
     Parameters
     ----------

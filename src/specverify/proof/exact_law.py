@@ -28,7 +28,7 @@ from .rounding import rounding_bound
 
 Verifier = Callable[[Any, Any, Any, Any], tuple[int, int]]
 
-# (token, key of the first uniform behind its interval), in order of the uniform. A key is the bit pattern of a float64;
+# (token, key of the first uniform after its interval), in order of the uniform. A key is the bit pattern of a float64;
 # numbers that are not negative are ordered like their patterns.
 Steps = tuple[tuple[int, int], ...]
 
@@ -95,7 +95,7 @@ class PositionLaw:
 
 @dataclass(frozen=True, slots=True)
 class RoundLaw:
-    """The joint law of the K + 1 tokens behind a prefix, a round that emits fewer being completed by the target.
+    """The joint law of the K + 1 tokens after a prefix, a round that emits fewer being completed by the target.
 
     Attributes
     ----------
@@ -145,7 +145,7 @@ def position_law(
     token : int, optional
         The drafted token, when `draft_row` is None. With both None there is no draft: K = 0, one draw.
     spot_checks : int, optional
-        When the draw behind one rejected token is known, check so many of its steps behind each other rejected token,
+        When the draw after one rejected token is known, check so many of its steps after each other rejected token,
         instead of all. This makes V in the thousands feasible.
     seed : int
         Of the random probes and checks.
@@ -476,9 +476,6 @@ def _edge(changed: Callable[[int], bool], low: int, high: int, guess: int) -> in
     return high
 
 
-# --- guesses: what the formula expects, as keys -------------------------------------------------------------------
-
-
 def _guessed_thresholds(target: NDArray[Any], draft: NDArray[Any] | None, token: int | None) -> list[int]:
     p = target.astype(np.float64)
     q = np.zeros(len(p)) if draft is None else draft.astype(np.float64)
@@ -501,9 +498,6 @@ def _guessed_steps(target: NDArray[Any], draft: NDArray[Any] | None, token: int 
         return ()
     ends = np.minimum(weights.cumsum() / total, 1.0).view(np.int64)
     return tuple((int(x), int(ends[x])) for x in np.flatnonzero(weights))
-
-
-# --- exact numbers ------------------------------------------------------------------------------------------------
 
 
 def _measure(key: int) -> int:
@@ -567,7 +561,7 @@ def _add(
     prefix: tuple[int, ...],
     k: int,
 ) -> None:
-    """Add what one way to end a round contributes: accepted tokens, a drawn one, and the target's own behind them."""
+    """Add what one way to end a round contributes: accepted tokens, a drawn one, and the target's own after them."""
     for token, length in _lengths(steps, _measure):
         if length:
             text = (*accepted, token)

@@ -7,7 +7,7 @@ With e = 2**-53 and V <= 256 (first order in e; M is the acceptance rate, the su
 
 1. A row sum takes each entry through n = :func:`additions` additions: relative error n e.
 2. The test ``u * (q * P) < p * Q`` changes at a u off by (2 n + 3) e, relative: two sums, three products. The next
-   uniform behind it is at most e further. Over all drafts that moves (2 n + 3) e M + e of accepted mass, and as much
+   uniform after it is at most e further. Over all drafts that moves (2 n + 3) e M + e of accepted mass, and as much
    between the two branches.
 3. A residual weight ``p - q * (P / Q)`` is off by (2 n + 2) e of the scaled draft entry, which where the weight is
    positive is at most p's share of M, and by e of itself. Over the row, times the chance of a rejection:
@@ -38,7 +38,7 @@ def additions(vocab_size: int) -> int:
     Returns
     -------
     int
-        Additions in its lane behind the first, which adds to 0; 4 to fold 16 lanes; and one for each further block.
+        Additions in its lane after the first, which adds to 0; 4 to fold 16 lanes; and one for each further block.
 
     Examples
     --------

@@ -12,8 +12,8 @@ from specverify.conformance import peers
 from specverify.conformance.layers import FALSE_ALARM_RATE, smallest_caught
 
 FIXED = ["edge cases", "bad input", "temperature 0"]
-LAWS = ["law of a position", "law of a certain draft", "law of a round"]
-FREQUENCIES = ["joint frequencies", "frequencies of a certain draft", "accepted length"]
+LAWS = ["law of a position", "law of a deterministic draft", "law of a round"]
+FREQUENCIES = ["joint frequencies", "frequencies of a deterministic draft", "accepted length"]
 
 
 def test_the_product_conforms(isa):
@@ -62,7 +62,7 @@ def test_a_verifier_with_its_own_random_numbers_conforms():
     [
         *((name, "joint frequencies") for name in ("residual_is_target", "one_uniform", "rows_shifted")),
         *((name, "accepted length") for name in ("accept_always", "ratio_upside_down", "counts_past_rejection")),
-        ("residual_keeps_token", "frequencies of a certain draft"),
+        ("residual_keeps_token", "frequencies of a deterministic draft"),
     ],
 )
 def test_frequencies_reject(name, layer):
@@ -130,7 +130,7 @@ def test_arithmetic_in_float32_shows_and_a_tolerance_admits_it():
         return len(tokens), draw(target[-1], uniforms[-1])
 
     strict, wide = (
-        conformance.check(narrow, certain_drafts=False, layers=["law of a round"], tolerance=tolerance)
+        conformance.check(narrow, deterministic_drafts=False, layers=["law of a round"], tolerance=tolerance)
         for tolerance in (conformance.TOLERANCE, 1e-6)
     )
     assert not strict.passed
@@ -148,12 +148,12 @@ class TestTheProduct(conformance.VerifierContract):
 def test_the_helper_fails_and_skips():
     class Wrong(conformance.VerifierContract):
         verifier = staticmethod(mutants.MUTANTS["accept_always"])
-        options = {"certain_drafts": False}  # noqa: RUF012
+        options = {"deterministic_drafts": False}  # noqa: RUF012
 
     with pytest.raises(AssertionError, match="FAIL law of a position: total variation"):
         Wrong().test_law_of_a_position()
     with pytest.raises(BaseException, match="does not apply"):
-        Wrong().test_law_of_a_certain_draft()
+        Wrong().test_law_of_a_deterministic_draft()
 
 
 def test_the_helper_has_a_test_for_every_layer():
@@ -183,7 +183,7 @@ def test_a_function_of_flashinfers_shape_is_adapted():
 
     verifier = peers.from_flashinfer(chain)
     layers = ["edge cases", "temperature 0", "joint frequencies"]
-    options = {"takes_uniforms": False, "certain_drafts": False, "rounds": 1000}
+    options = {"takes_uniforms": False, "deterministic_drafts": False, "rounds": 1000}
     assert conformance.check(verifier, layers=layers, **options).passed
 
 
@@ -194,7 +194,9 @@ def test_installed_peers_answer_what_is_certain():
     found = peers.installed()
     assert found[0].name == "the textbook rule in torch"
     for peer in found:
-        report = conformance.check(peer.verifier, takes_uniforms=False, certain_drafts=False, layers=["temperature 0"])
+        report = conformance.check(
+            peer.verifier, takes_uniforms=False, deterministic_drafts=False, layers=["temperature 0"]
+        )
         assert report.passed, f"{peer.name} {peer.version}: {report}"
 
 

@@ -96,7 +96,7 @@ def test_the_law_of_the_reference_is_the_law_of_the_build():
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_certain_drafts_and_plain_draws_give_the_target_law(isa, name):
+def test_deterministic_drafts_and_plain_draws_give_the_target_law(isa, name):
     target, _ = PAIRS[name]
     for token in (None, *range(len(target))):
         law = proof.position_law(specverify.verify_sampled, target, None, token=token)

@@ -201,8 +201,8 @@ def test_temperature_zero_is_argmax(logits, data):
     certain = np.eye(vocab, dtype=np.float32)[logits.argmax(1)]
     uniforms = data.draw(st.lists(UNIFORMS, min_size=3, max_size=3))
     expected = specverify.verify_greedy(logits, tokens)
-    certain_draft = np.eye(vocab, dtype=np.float32)[tokens]
-    for draft in (None, certain_draft):
+    deterministic_draft = np.eye(vocab, dtype=np.float32)[tokens]
+    for draft in (None, deterministic_draft):
         assert specverify.verify_sampled(certain, draft, tokens, uniforms) == expected
 
 

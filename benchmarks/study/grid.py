@@ -91,7 +91,7 @@ class Plan:
         return list(found.values())
 
 
-# Some 45 minutes. Every length where a model as draft pays (the slow target) and where copying does; where nothing can
+# About an hour. Every length where a model as draft pays (the slow target) and where copying does; where nothing can
 # pay, one fixed length shows that, and the adaptive one what it makes of it. At temperature 1 copies are rare.
 STANDARD = Plan(
     name="standard",
@@ -117,7 +117,7 @@ STANDARD = Plan(
         Part("q4_0", "lookup", NEW_TEXT, (0,), (4, AUTO)),
         Part("q4_0", "lookup", COPIES, (0,)),
     ),
-    close_repeats={"hf-f32": 4, "f32": 6, "q8_0": 7, "q4_0": 7},
+    close_repeats={"hf-f32": 4, "f32": 7, "q8_0": 9, "q4_0": 9},
 )
 QUICK = Plan(
     name="quick",

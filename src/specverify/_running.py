@@ -107,9 +107,11 @@ class KnownTimes:
         n, last = done.n_drafted, self._last
         self._last = n
         switching = self.switch if last is not None and last != n else 0.0
-        if not n:
-            return switching + (self._draft_nothing if requested else 0.0)
+        if not requested:
+            return switching
         reading = self.read * unread + (0.0 if began else (self.start or 0.0))
+        if not n:
+            return switching + reading + self._draft_nothing
         spent = self._costs[n] + reading + switching + (self.extra_catch_up if late else 0.0)
         return spent - len(done.tokens) * self._plain
 
@@ -127,6 +129,7 @@ class LearnedTimes:
         self._draft_cost = draft_cost
         self._passes = [Median() for _ in range(max_k + 1)]
         self._drafts = [Median() for _ in range(max_k + 1)]
+        self._doubted: set[int] = set()
         self._switches = Median()
         self._last: int | None = None
         self._first_plain: float | None = None
@@ -182,6 +185,11 @@ class LearnedTimes:
         self._prefill = None
         self._first_call = None
         self._last = None
+        for n, one in enumerate(self._passes):
+            # A single one may have been disturbed, and could rule its length out for good: once it is tried again.
+            if n and one.count == 1 and n not in self._doubted:
+                self._doubted.add(n)
+                self._passes[n] = Median()
 
     def expected(self, n: int) -> float:
         return self._draft(n) + self._pass(n, 0.5, 0.5)
@@ -218,8 +226,10 @@ class LearnedTimes:
     def _observe_pass(self, seconds: float, n: int, last: int | None) -> None:
         if n == last:
             self._passes[n].add(seconds)
+            if n == 0 and self._first_plain is not None and not self._switches.count:
+                self._switches.add(max(0.0, self._first_plain - seconds))
         elif n:
-            self._passes[n].add(seconds - self.switch)
+            self._passes[n].add(max(0.0, seconds - self.switch))
         elif self._passes[0].count:
             self._switches.add(seconds - self._passes[0].value)
         elif self._first_plain is None:
@@ -230,7 +240,7 @@ class LearnedTimes:
         if n:
             self._draft_at_most = min(self._draft_at_most, seconds / n)
         if not began:
-            expected = self._draft(n) + (self.start or 0.0)
+            expected = self._draft(n) + (self.start or 0.0) + unread * self.read
             self._first_call = (n, seconds)
             if self._prefill:
                 # All of it, until a second call shows which part is the reading of the prompt.

@@ -313,7 +313,7 @@ def _round(isa: str, seed: int, rule: str, cases: Sequence[tuple[int, int, float
 
 
 def _contract(isa: str) -> Finding:
-    layers = ("edge cases", "bad input", "temperature 0", "law of a certain draft")
+    layers = ("edge cases", "bad input", "temperature 0", "law of a deterministic draft")
     report = conformance.check(verify_sampled, greedy=verify_greedy, layers=layers)
     failed = [result for result in report.results if not result.passed]
     n_cases = sum(result.numbers.get("cases", 0) for result in report.results)

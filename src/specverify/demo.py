@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from .draws import sample
 from .lengths import CountCheck, acceptance_probabilities, check_counts, law_given_draft
 from .verify import verify_greedy, verify_sampled
 
@@ -206,6 +207,5 @@ def _propose(
         if greedy:
             tokens.append(int(np.argmax(row)))
         else:
-            # A round without drafted tokens is one exact draw from the row.
-            tokens.append(verify_sampled(row[np.newaxis], None, (), (stream.random(),)).next_token)
+            tokens.append(sample(row, stream.random()))
     return tokens, np.array(rows, np.float32)

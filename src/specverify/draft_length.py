@@ -5,6 +5,7 @@ cost/; its running estimates: _running.py; the loop: decoder.py.
 """
 
 import math
+from itertools import accumulate
 from numbers import Real
 from typing import Protocol
 
@@ -108,7 +109,7 @@ class AdaptiveDraftLength:
     Raises
     ------
     TypeError
-        `max_k`, `shortest` or `draft_cost` is no number, or `times` no StepTimes.
+        `max_k`, `shortest` or `draft_cost` is no number, `times` no StepTimes or `prior` no Acceptance.
     ValueError
         A negative `max_k`, `draft_cost` or `shortest`, `max_loss` outside [0, 1], `times` with a gap, or both `times`
         and `draft_cost`.
@@ -167,6 +168,8 @@ class AdaptiveDraftLength:
             raise TypeError(f"times: expected StepTimes, got {type(times).__name__}")
         if not (draft_cost is None or isinstance(draft_cost, Real)):
             raise TypeError(f"draft_cost: expected a number, got {type(draft_cost).__name__}")
+        if not (prior is None or isinstance(prior, Acceptance)):
+            raise TypeError(f"prior: expected Acceptance, got {type(prior).__name__}")
         if times is not None and draft_cost is not None:
             raise ValueError(f"draft_cost: expected None beside times, which say what a draft takes, got {draft_cost}")
         if draft_cost is not None and not 0.0 <= draft_cost < math.inf:
@@ -240,7 +243,7 @@ class AdaptiveDraftLength:
         lost = self._times.observe(
             done, requested, self._unread, first=first, began=self._draft_began, late=self._all_accepted
         )
-        self.debt += lost - self._excused
+        self.debt += lost - (self._excused if requested else 0.0)
         won = n > 0 and lost < 0.0
         if won:
             self._pause = _FIRST_PAUSE
@@ -273,6 +276,10 @@ class AdaptiveDraftLength:
         else:
             return 0
         worst = self._times.worst
+        if min(self._proposed.rates(most)) < 1.0:
+            # It may also propose less, and a shorter pass may take longer.
+            losses = accumulate((worst(n) - plain for n in range(1, most + 1)), max)
+            return sum(loss <= room for loss in losses)
         while most and worst(most) - plain > room:
             most -= 1
         return most

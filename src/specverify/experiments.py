@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from . import lengths, simulate
+from . import draws, lengths, simulate
 from ._work import Progress, ignore, run_all
 from .verify import verify_sampled
 
@@ -22,7 +22,6 @@ _CONCENTRATION = 0.3  # spec-decode's experiments
 _ROUNDS_IN_A_PIECE = 1000
 _LOGIT_SCALE = 2.0
 _LOGIT_CORRELATION = 0.915  # with the scale, an acceptance rate near 0.68 at V = 32,000
-_NO_TOKENS = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +264,7 @@ def _replay_piece(arguments: tuple[int, int, int, int, int]) -> list[int]:
     accepted = []
     for number in range(start, stop):
         uniforms = np.random.default_rng([seed, number]).random(2 * k + 1)
-        tokens = [verify_sampled(draft[i : i + 1], None, _NO_TOKENS, uniforms[i : i + 1]).next_token for i in range(k)]
+        tokens = draws.sample(draft, uniforms[:k])
         accepted.append(verify_sampled(target, draft, tokens, uniforms[k:]).n_accepted)
     return accepted
 

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._result import Verdict
+from . import draws
 from ._work import Progress, ignore
 from .proof.closed_form import Model
-from .verify import RULES, verify_sampled
+from .verify import RULES
 
 __all__ = [
     "MarkovModel",
@@ -33,7 +33,6 @@ __all__ = [
     "speculative_step",
 ]
 
-_NO_TOKENS = np.empty(0, np.int64)
 _NOISE_CONCENTRATION = 0.4  # spec-decode's, so that the same seeds give the same models
 
 
@@ -224,9 +223,8 @@ def rules() -> dict[str, Callable[..., tuple[int, int]]]:
 
 def sample(dist: Any, rng: Any) -> int:
     """Draw one token from a row: an exact draw with one uniform."""
-    row = np.asarray(dist, np.float32)[np.newaxis]
-    drawn: Verdict = verify_sampled(row, None, _NO_TOKENS, np.random.default_rng(rng).random(1))
-    return drawn.next_token
+    token: int = draws.sample(np.asarray(dist, np.float32), np.random.default_rng(rng).random())
+    return token
 
 
 def speculative_step(
@@ -269,7 +267,7 @@ def speculative_step(
         row = np.asarray(draft.next_dist(text), np.float32)
         target_rows.append(target.next_dist(text))
         draft_rows.append(row)
-        text.append(verify_sampled(row[np.newaxis], None, _NO_TOKENS, uniforms[i : i + 1]).next_token)
+        text.append(draws.sample(row, uniforms[i]))
     target_rows.append(target.next_dist(text))
     tokens = np.array(text[start:], np.int64)
     rows = np.array(target_rows, np.float32)

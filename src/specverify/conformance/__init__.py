@@ -22,7 +22,7 @@ def check(
     verifier: Callable[..., tuple[int, int]],
     *,
     takes_uniforms: bool = True,
-    certain_drafts: bool = True,
+    deterministic_drafts: bool = True,
     greedy: Callable[[Any, Any], tuple[int, int]] | None = None,
     tolerance: float = TOLERANCE,
     rounds: int = ROUNDS,
@@ -41,7 +41,7 @@ def check(
     takes_uniforms : bool
         Whether the verifier is a function of its arguments. If it draws its own random numbers, exact laws cannot be
         found, and only frequencies are tested.
-    certain_drafts : bool
+    deterministic_drafts : bool
         Whether ``draft=None`` says that the tokens are certain. If not, one-hot rows take its place where they can.
     greedy : callable, optional
         ``(target, tokens) -> (n_accepted, next_token)``, to be compared with argmax decoding.
@@ -86,7 +86,7 @@ def check(
     FAIL edge cases: 3 of 21 wrong, first: zero probability at u = 0: (1, 0) instead of (0, 2)
     FAIL
     """
-    subject = Subject(verifier, takes_uniforms, certain_drafts, greedy, tolerance, rounds, seed, fail_fast)
+    subject = Subject(verifier, takes_uniforms, deterministic_drafts, greedy, tolerance, rounds, seed, fail_fast)
     unknown = set(layers or ()) - set(LAYERS)
     if unknown:
         raise ValueError(f"layers: expected some of {', '.join(LAYERS)}, got {', '.join(sorted(unknown))}")
@@ -119,7 +119,7 @@ class VerifierContract:
 
         class TestMyVerifier(VerifierContract):
             verifier = staticmethod(my_verify)
-            options = {"certain_drafts": False}
+            options = {"deterministic_drafts": False}
     """
 
     verifier: ClassVar[Callable[..., tuple[int, int]]]
@@ -148,9 +148,9 @@ class VerifierContract:
         """The exact law of one position is the target's."""
         self.assert_layer("law of a position")
 
-    def test_law_of_a_certain_draft(self) -> None:
+    def test_law_of_a_deterministic_draft(self) -> None:
         """The exact law with ``draft=None`` is the target's."""
-        self.assert_layer("law of a certain draft")
+        self.assert_layer("law of a deterministic draft")
 
     def test_law_of_a_round(self) -> None:
         """The exact joint law of a round is the target's."""
@@ -160,9 +160,9 @@ class VerifierContract:
         """The first two tokens of many texts have the target's joint law."""
         self.assert_layer("joint frequencies")
 
-    def test_frequencies_of_a_certain_draft(self) -> None:
+    def test_frequencies_of_a_deterministic_draft(self) -> None:
         """The same with an argmax draft."""
-        self.assert_layer("frequencies of a certain draft")
+        self.assert_layer("frequencies of a deterministic draft")
 
     def test_accepted_length(self) -> None:
         """Accepted lengths follow their law given the drafts."""

@@ -29,7 +29,7 @@ class Subject:
 
     verifier: Callable[..., tuple[int, int]]
     takes_uniforms: bool
-    certain_drafts: bool
+    deterministic_drafts: bool
     greedy: Callable[[Any, Any], tuple[int, int]] | None
     tolerance: float
     rounds: int
@@ -42,7 +42,7 @@ class Subject:
         vocab = rows.shape[1]
         drafted = np.array(tokens, np.int64)
         draft_rows = None if draft is None else np.array(draft, np.float32).reshape(-1, vocab)
-        if draft is None and not self.certain_drafts:
+        if draft is None and not self.deterministic_drafts:
             draft_rows = np.eye(vocab, dtype=np.float32)[drafted]
         if self.takes_uniforms:
             n_accepted, token = self.verifier(rows, draft_rows, drafted, np.array(uniforms, np.float64))
@@ -183,13 +183,13 @@ def _law_of_a_position(subject: Subject) -> Result:
     return _law_result("law of a position", subject, laws)
 
 
-def _law_of_a_certain_draft(subject: Subject) -> Result:
+def _law_of_a_deterministic_draft(subject: Subject) -> Result:
     laws = (
         (f"{name}, token {token}", proof.position_law(subject.verifier, target, None, token=token))
         for name, target, _ in cases.PAIRS
         for token in range(len(target))
     )
-    return _law_result("law of a certain draft", subject, laws)
+    return _law_result("law of a deterministic draft", subject, laws)
 
 
 def _law_of_a_round(subject: Subject) -> Result:
@@ -227,8 +227,8 @@ def _joint_frequencies(subject: Subject) -> Result:
     return _frequencies("joint frequencies", subject, certain=False)
 
 
-def _frequencies_of_a_certain_draft(subject: Subject) -> Result:
-    return _frequencies("frequencies of a certain draft", subject, certain=True)
+def _frequencies_of_a_deterministic_draft(subject: Subject) -> Result:
+    return _frequencies("frequencies of a deterministic draft", subject, certain=True)
 
 
 def _frequencies(name: str, subject: Subject, *, certain: bool) -> Result:
@@ -341,11 +341,13 @@ LAYERS: dict[str, Layer] = {
     "bad input": Layer(_bad_input, _always),
     "temperature 0": Layer(_temperature_0, _always),
     "law of a position": Layer(_law_of_a_position, lambda subject: subject.takes_uniforms),
-    "law of a certain draft": Layer(
-        _law_of_a_certain_draft, lambda subject: subject.takes_uniforms and subject.certain_drafts
+    "law of a deterministic draft": Layer(
+        _law_of_a_deterministic_draft, lambda subject: subject.takes_uniforms and subject.deterministic_drafts
     ),
     "law of a round": Layer(_law_of_a_round, lambda subject: subject.takes_uniforms),
     "joint frequencies": Layer(_joint_frequencies, _always),
-    "frequencies of a certain draft": Layer(_frequencies_of_a_certain_draft, lambda subject: subject.certain_drafts),
+    "frequencies of a deterministic draft": Layer(
+        _frequencies_of_a_deterministic_draft, lambda subject: subject.deterministic_drafts
+    ),
     "accepted length": Layer(_accepted_length, _always),
 }

@@ -2,7 +2,7 @@
 
 Three adapters: a rule on logits as transformers has it, the textbook rule in torch, and functions of FlashInfer's shape
 (a batch of rows in, a batch of padded tokens out). They draw their own random numbers from torch's generator, so they
-are checked with ``takes_uniforms=False, certain_drafts=False``. :func:`installed` gives those that can run here.
+are checked with ``takes_uniforms=False, deterministic_drafts=False``. :func:`installed` gives those that can run here.
 """
 
 import importlib

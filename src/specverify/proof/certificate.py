@@ -82,7 +82,7 @@ def certify_call(target: Any, draft: Any, *, normalized: bool = False, visited: 
     r = (p - q)+, give a law at total variation exactly |s_p/s_q - 1| * TV(p/s_p, r/R) from p/s_p. Since p is
     min(p, q) + r, the second factor is at most M/s_p, which takes no further pass: |s_p/s_q - 1| (1 - R/s_p) is what
     is reported. Along a chain the terms add, each times the probability that its position is reached, here taken as 1.
-    A certain draft (None) has s_q = 1 and no R that is the same for all tokens: |s_p - 1|.
+    A deterministic draft (None) has s_q = 1 and no R that is the same for all tokens: |s_p - 1|.
 
     Rounding a row to float32 moves it by at most 2**-24, plus 2**-150 for each entry below 2**-126; the draft's row
     counts as well, since the tokens' law is fed through the same decision. 53-bit uniforms: 2**-53 for a test, and

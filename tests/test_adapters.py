@@ -249,6 +249,21 @@ def test_a_draft_at_temperature_0_is_certain_and_keeps_to_the_mask(start):
     assert step([1, 2], 1) == ([second], None)
 
 
+@pytest.mark.parametrize("sampling", [None, Sampling(temperature=0.7)])
+def test_nothing_is_drafted_after_an_end_token(sampling):
+    """Nor is the bias forgotten, which leaves token 3 alone."""
+    bias = np.full(VOCAB, -np.inf, np.float32)
+    bias[3] = 0.0
+    model = Recorded()
+    step = model.as_draft()
+    for end_tokens, drafted in (({5}, [3, 3, 3, 3]), ({3}, [3])):
+        rng = np.random.default_rng(5)
+        step.begin(Start([1], sampling is None, sampling, rng, bias=bias, end_tokens=frozenset(end_tokens)))
+        tokens, rows = step([1, 2], 4)
+        assert tokens == drafted
+        assert sampling is None or len(rows) == len(drafted)
+
+
 @pytest.mark.parametrize("step", ["as_target", "as_draft"])
 def test_steps_that_give_logits_refuse_a_decoder_of_probabilities(step):
     steps = {"as_target": Recorded(), "as_draft": Recorded()}

@@ -202,6 +202,7 @@ def test_wrong_arguments_are_refused():
         (lambda: cost.from_json({"times": {"target": [[1.9, 1]]}}), "record: expected"),
         (lambda: cost.from_json({"times": {"target": [[float("inf"), 1]]}}), "record: expected"),
         (lambda: cost.from_json({"times": {"target": [[1, 1], [2]]}}), "record: expected"),
+        (lambda: cost.from_json({"times": {"target": [[1, 10**400]]}}), "record: expected"),
     ):
         with pytest.raises(ValueError, match=message):
             call()

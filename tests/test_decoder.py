@@ -11,6 +11,7 @@ from specverify import Sampling, SparseRows, SpeculativeDecoder, sample
 from specverify.generation import Round, report_of
 
 V = 128
+S = Sampling()
 EYE = np.eye(V, dtype=np.float32)
 
 
@@ -322,6 +323,28 @@ def test_the_law_of_a_text_is_the_targets_exactly(kind, rule, first):
         assert law_of_texts(source, draft, HALVES, first, 3, k=2, rule=rule) == table_law(HALVES, first, 3)
 
 
+@pytest.mark.parametrize("first", range(3))
+@pytest.mark.parametrize("rule", ["token", "block"])
+def test_a_draft_may_stop_after_an_end_token_that_it_drew(rule, first):
+    """It keeps the token, and what would follow is never emitted; the law is that of texts cut at token 2."""
+    law = {}
+    for text, weight in table_law(HALVES, first, 3).items():
+        end = text.index(2) + 1 if 2 in text else 3
+        law[text[:end]] = law.get(text[:end], 0) + weight
+    if (rule, first) != ("block", 0):  # whose thresholds are thirds
+        source = Branching(2)
+        going_on = table_draft(HALVES_DRAFT, source)
+
+        def stopping(prefix, k):
+            tokens, rows = going_on(prefix, 1)
+            if k == 2 and tokens != [2]:
+                more, row = going_on([*prefix, *tokens], 1)
+                tokens, rows = tokens + more, np.concatenate([rows, row])
+            return tokens, rows
+
+        assert law_of_texts(source, stopping, HALVES, first, 3, k=2, rule=rule, end_tokens=[2]) == law
+
+
 def test_a_draft_that_discards_what_it_drew_is_caught_by_the_same_enumeration():
     source = Branching(2)
     honest = table_draft(HALVES_DRAFT, source)
@@ -419,6 +442,36 @@ def test_a_grammar_holds_in_every_position(options):
             alternating([2, *tokens])
     plain = [decode([2], 30, LogitDraft(), random_target, k, mask=alternating)[0] for k in (0, 4)]
     assert plain[0] == plain[1]
+
+
+@pytest.mark.parametrize("k", [0, 1, 2, 4])
+@pytest.mark.parametrize("options", [{}, {"sampling": Sampling(), "rng": 3}])
+def test_no_grammar_is_asked_about_a_text_that_has_ended(k, options):
+    """It allows nothing there, so that a row under it has no token left."""
+
+    def ending(text):
+        assert 5 not in text, "asked about a text that has ended"
+        return words_of([text[-1] + 1])
+
+    def counting(prefix, proposed):
+        return np.eye(64, dtype=np.float32)[[(t + 1) % 64 for t in [prefix[-1], *proposed]]]
+
+    tokens, report = decode([1], 20, agreeing, counting, k, mask=ending, end_tokens=[5], **options)
+    assert tokens == [2, 3, 4, 5]
+    assert report.finish_reason == "end"
+
+
+def test_what_a_step_was_told_stays_as_it_was():
+    told = []
+
+    class Keeping(LogitDraft):
+        def begin(self, start):
+            super().begin(start)
+            told.append(start)
+
+    decode([3, 4], 10, Keeping(), random_target, 3, end_tokens=[7, 9], stop=None, sampling=Sampling(), rng=1)
+    assert told[0].prompt == [3, 4]
+    assert told[0].end_tokens == {7, 9}
 
 
 @pytest.mark.parametrize("options", [{}, {"sampling": Sampling(temperature=1.2, top_k=20), "rng": 2}])
@@ -524,6 +577,8 @@ def test_wrong_options():
         "rule: expected one of token, block": {"rule": "tree"},
         "mask: expected greedy decoding or sampling": {"greedy": False, "mask": alternating},
         "bias: expected greedy decoding or sampling": {"greedy": False, "bias": [0.0]},
+        "normalized: expected False, except for probabilities": {"greedy": False, "sampling": S, "normalized": True},
+        "normalized: expected False, except for prob.*, got True": {"normalized": True},
         r"bias: expected shape \[V\], got \(1, 2\)": {"bias": [[0.0, 0.0]]},
         r"bias\[1\] = nan: expected a number below infinity": {"bias": [0.0, math.nan]},
         r"stop\[1\]: expected at least one token": {"stop": [[1], []]},
@@ -539,6 +594,9 @@ def test_a_draft_length_outside_the_limit_is_refused():
 
         def choose(self, limit):
             return limit + 1
+
+        def observe(self, done, requested):
+            pass
 
     with pytest.raises(ValueError, match=r"Eager.choose\(8\): expected 0 to 8, got 9"):
         decode([1], 9, k=Eager())
@@ -590,6 +648,7 @@ def test_a_round_that_fails_after_its_verdict_was_never_there():
         (TypeError, "k: expected an integer, got float", {"k": 4.0}),
         (TypeError, "k: expected an integer, got str", {"k": "4"}),
         (TypeError, "k: expected an integer, got bool", {"k": True}),
+        (TypeError, "k: expected an integer, got ndarray", {"k": np.array(4)}),
         (TypeError, "max_new: expected an integer, got float", {"max_new": 2.5}),
         (
             TypeError,

@@ -463,6 +463,8 @@ def test_wrong_arguments_are_refused(wrong, message):
         AdaptiveDraftLength(**wrong)
     with pytest.raises(ValueError, match="k: expected 0 or more, got -1"):
         FixedDraftLength(-1)
+    with pytest.raises(TypeError, match="prior: expected Acceptance, got float"):
+        AdaptiveDraftLength(prior=0.5)
 
 
 def test_the_loop_writes_the_same_text_with_it():

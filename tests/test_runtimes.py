@@ -526,6 +526,36 @@ def test_modules_that_cannot_be_used_are_refused(library, tmp_path):
         transformers.Model(elsewhere)
     with pytest.raises(FileNotFoundError, match="expected a folder"):
         transformers.Model.from_pretrained(tmp_path / "none")
+    for wrong in ({"n_ctx": 0}, {"n_ctx": -5}, {"n_batch": 0}):
+        with pytest.raises(ValueError, match=rf"{next(iter(wrong))}: expected at least 1, got"):
+            transformers.Model(torch_double.TinyModel(), **wrong)
+    with pytest.raises(ValueError, match="n_threads: expected at least 1, got 0"):
+        transformers.Model.from_pretrained(tmp_path, n_threads=0)
+    unbounded = torch_double.TinyModel()
+    del unbounded.config.max_position_embeddings
+    with pytest.raises(ValueError, match="n_ctx: expected the most tokens of a text, which TinyModel does not say"):
+        transformers.Model(unbounded)
+    assert transformers.Model(unbounded, n_ctx=9).context_length == 9
+
+
+def test_a_model_that_would_forget_is_refused(library):
+    """Some take any argument, and no cache; one that takes it may still not use it."""
+
+    class Deaf(torch_double.TinyModel):
+        def forward(self, input_ids, **others):
+            return super().forward(input_ids, torch_double.DynamicCache())
+
+    with pytest.raises(ValueError, match="expected one that takes a cache of keys and values, got Deaf"):
+        transformers.Model(Deaf())
+
+    class Polite(Deaf):
+        def forward(self, input_ids, cache=None, **others):
+            return super().forward(input_ids)
+
+    model = transformers.Model(Polite())
+    with pytest.raises(RuntimeError, match="Polite: expected 2 cached tokens after a pass, got 0"):
+        model.logits([3, 4, 5])
+    assert model.n_cached == 0
 
 
 def test_a_tokenizer_is_asked_for_what_is_meant(library):

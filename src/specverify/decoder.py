@@ -53,7 +53,7 @@ class SpeculativeDecoder:
         when a text begins. An integer gives the same text in every call; a Generator or SeedSequence goes on.
     end_tokens : iterable of int, int or None
         Each ends the text and is its last token.
-    stop : iterable of sequences of int
+    stop : iterable of sequences of int, or None
         Each ends the text when the new tokens end with it, and stays in it.
     mask : callable, optional
         A grammar: ``mask(text)`` gives the tokens that may follow a text, as packed words, int32 [ceil(V / 32)], lowest
@@ -69,8 +69,8 @@ class SpeculativeDecoder:
         A step cannot be called, or has only one of ``n_cached`` and ``truncate``; `k`, `sampling`, `end_tokens`,
         `stop`, `mask` or `bias` are of another type.
     ValueError
-        `k` is negative; `greedy` contradicts `sampling`; `rule` is unknown; `mask` or `bias` for probabilities; `bias`
-        has another shape, NaN or inf; a stop sequence is empty.
+        `k` is negative; `greedy` contradicts `sampling`; `rule` is unknown; `mask` or `bias` for probabilities,
+        `normalized` for anything else; `bias` has another shape, NaN or inf; a stop sequence is empty.
 
     Notes
     -----
@@ -113,7 +113,7 @@ class SpeculativeDecoder:
         normalized: bool = False,
         rng: Any = None,
         end_tokens: Iterable[int] | int | None = (),
-        stop: Iterable[Sequence[int]] = (),
+        stop: Iterable[Sequence[int]] | None = (),
         mask: MaskStep | None = None,
         bias: Any = None,
     ) -> None:
@@ -121,13 +121,14 @@ class SpeculativeDecoder:
             raise TypeError(f"k: expected an integer or a draft length, got the class {k.__name__}")
         if not (sampling is None or isinstance(sampling, Sampling)):
             raise TypeError(f"sampling: expected Sampling(...) or None, got {type(sampling).__name__}")
-        # NumPy's integers have a method of this name.
-        adaptive = hasattr(k, "choose") and not isinstance(k, np.generic)
+        adaptive = all(hasattr(k, name) for name in ("begin", "choose", "observe"))
         length: Any = k if adaptive else FixedDraftLength(_inputs.as_count(k, "k"))
         self._length: DraftLength = length if draft_step is not None else FixedDraftLength(0)
         if greedy and sampling is not None and sampling.temperature > 0:
             raise ValueError(f"greedy: expected False or None with {sampling}, got True")
         self._greedy = sampling is None if greedy is None else greedy
+        if normalized and (self._greedy or sampling is not None):
+            raise ValueError("normalized: expected False, except for probabilities with greedy=False, got True")
         if rule not in RULES:
             raise ValueError(f"rule: expected one of {', '.join(RULES)}, got {rule!r}")
         for name, option in (("mask", mask), ("bias", bias)):
@@ -204,14 +205,22 @@ class _Run:
         prompt = _inputs.as_prompt(prompt_ids)
         max_new = _inputs.as_count(max_new, "max_new")
         self._decoder = decoder
-        self._text = prompt
+        self._text = list(prompt)  # steps may keep the prompt
         self._start = len(prompt)
         self._end = len(prompt) + max_new
         self._done = max_new == 0
         draft_stream, self._accepting, self._redrawing = np.random.default_rng(decoder._rng).spawn(3)
         self._cached = [step for step in (decoder._draft_step, decoder._target_step) if hasattr(step, "n_cached")]
         decoder._length.begin()
-        start = Start(prompt, decoder._greedy, decoder._sampling, draft_stream, decoder._mask, decoder._bias)
+        start = Start(
+            prompt,
+            decoder._greedy,
+            decoder._sampling,
+            draft_stream,
+            decoder._mask,
+            decoder._bias,
+            decoder._ending.end_tokens,
+        )
         steps: tuple[Any, ...] = (decoder._draft_step, decoder._target_step)
         for step in steps:
             if hasattr(step, "begin"):
@@ -325,13 +334,14 @@ class _Run:
         return verdict
 
     def _mask_rows(self, mask: MaskStep, proposed: list[int]) -> np.ndarray:
-        """Give the bitmask of each position; after a token that is not allowed no grammar says anything: all."""
+        """Give the bitmask of each position; no grammar is asked after a token that is not allowed or ends the text."""
         path = list(self._text)
         words = mask(path)
         rows = np.full((len(proposed) + 1, len(words)), -1, np.int32)
         for i, token in enumerate(proposed):
             rows[i] = words
-            if not (0 <= token < 32 * len(words) and words[token // 32] >> (token % 32) & 1):
+            allowed = 0 <= token < 32 * len(words) and words[token // 32] >> (token % 32) & 1
+            if not allowed or token in self._decoder._ending.end_tokens:
                 return rows
             path.append(token)
             words = _inputs.as_mask_words(mask(path), len(words))

@@ -125,6 +125,8 @@ class Start:
         draw under it, since verification applies it to both sides.
     bias : ndarray of float32, shape [V], or None
         Added to logits. A draft that gives dense rows of logits must draw with it, for the same reason.
+    end_tokens : frozenset of int
+        Each ends the text. A draft may stop after one that it drew: what follows is never emitted.
     """
 
     prompt: Sequence[int]
@@ -133,6 +135,7 @@ class Start:
     rng: np.random.Generator
     mask: MaskStep | None = None
     bias: np.ndarray | None = None
+    end_tokens: frozenset[int] = frozenset()
 
 
 def cut_back(step: Any, keep: int) -> None:

@@ -25,12 +25,12 @@ class Ending:
         A stop sequence is empty.
     """
 
-    def __init__(self, end_tokens: Iterable[int] | int | None = (), stop: Iterable[Sequence[int]] = ()) -> None:
-        self._end_tokens = frozenset(_inputs.as_ids(end_tokens, "end_tokens"))
+    def __init__(self, end_tokens: Iterable[int] | int | None = (), stop: Iterable[Sequence[int]] | None = ()) -> None:
+        self.end_tokens = frozenset(_inputs.as_ids(end_tokens, "end_tokens"))
         self._by_last: dict[int, list[list[int]]] = {}
         if isinstance(stop, str):
             raise TypeError("stop: expected sequences of token ids, got str")
-        for number, sequence in enumerate(stop):
+        for number, sequence in enumerate(() if stop is None else stop):
             if isinstance(sequence, Integral):
                 raise TypeError(f"stop[{number}]: expected a sequence of token ids, got the number {sequence}")
             tokens = _inputs.as_ids(sequence, f"stop[{number}]")
@@ -67,7 +67,7 @@ class Ending:
         (1, 'length')
         """
         for n, token in enumerate(block, 1):
-            if token in self._end_tokens:
+            if token in self.end_tokens:
                 return n, "end"
             if token in self._by_last and self._stops(text, start, block[:n]):
                 return n, "stop"

@@ -75,7 +75,8 @@ class DraftModel:
     -----
     Tokens are drawn by :func:`specverify.sample` from the law that verification takes them to come from: the decoder's
     sampler, mask and bias, on the rows that are returned. At temperature 0 they are the most probable ones, and
-    certain. The last drafted token is not fed, since nothing is asked about what follows it.
+    certain. The last drafted token is not fed, since nothing is asked about what follows it. Nothing is drafted after
+    an end token.
     """
 
     def __init__(self, model: RowModel) -> None:
@@ -89,7 +90,7 @@ class DraftModel:
         self._start = start
 
     def __call__(self, prefix: Sequence[int], k: int, /) -> tuple[list[int], NDArray[np.float32] | None]:
-        """Draft `k` tokens; give them and their logits [k, V], valid until the next call, or None if they are certain.
+        """Draft up to `k` tokens; give them and their logits, valid until the next call, or None if they are certain.
 
         Raises
         ------
@@ -111,7 +112,9 @@ class DraftModel:
             else:
                 self._rows[i] = row  # the next pass overwrites the runtime's own
                 text.append(sample(row, start.rng.random(), start.sampling, mask=mask, bias=start.bias))
-        return text[len(prefix) :], None if certain else self._rows[:k]
+            if text[-1] in start.end_tokens:  # whatever would follow is no part of the text
+                break
+        return text[len(prefix) :], None if certain else self._rows[: len(text) - len(prefix)]
 
     @property
     def n_cached(self) -> int:

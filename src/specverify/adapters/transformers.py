@@ -31,7 +31,8 @@ class Model(CachedModel):
     tokenizer : PreTrainedTokenizerBase, optional
         Only text needs it.
     n_ctx : int, optional
-        Most tokens of a text, cut to the model's ``max_position_embeddings``, which is the default.
+        Most tokens of a text, cut to the model's ``max_position_embeddings``, which is the default; needed for a model
+        without it.
     n_batch : int
         Most tokens of a pass.
     name : str, optional
@@ -40,7 +41,8 @@ class Model(CachedModel):
     Raises
     ------
     ValueError
-        The model is not on the CPU, or has layers (recurrent ones) whose memory cannot be cut.
+        The model is not on the CPU, takes no cache, or has layers (recurrent ones) whose memory cannot be cut; `n_ctx`
+        or `n_batch` is below 1, or `n_ctx` is needed.
     ImportError
         torch or transformers is missing.
 
@@ -79,12 +81,17 @@ class Model(CachedModel):
                 f"model: expected layers of attention, whose cache can be rolled back, got {', '.join(sorted(others))} "
                 f"in {name}"
             )
-        longest = config.max_position_embeddings
+        longest = getattr(config, "max_position_embeddings", n_ctx)
+        if longest is None:
+            raise ValueError(f"n_ctx: expected the most tokens of a text, which {name} does not say, got None")
+        accepted = inspect.signature(model.forward).parameters
+        caches = [each for each in ("cache", "past_key_values") if each in accepted]  # renamed in transformers 5
+        if not caches:
+            raise ValueError(f"model: expected one that takes a cache of keys and values, got {name}, which takes none")
         super().__init__(name, config.vocab_size, min(n_ctx or longest, longest), n_batch)
         self._model: Any = model.eval()
         self.tokenizer = tokenizer
-        accepted = inspect.signature(model.forward).parameters
-        self._cache_name = "cache" if "cache" in accepted else "past_key_values"  # renamed in transformers 5
+        self._cache_name = caches[0]
         settings = getattr(model, "generation_config", None) or config
         self._ends: int | list[int] | None = settings.eos_token_id
         self._crops_logits = "logits_to_keep" in accepted
@@ -146,6 +153,11 @@ class Model(CachedModel):
             options["logits_to_keep"] = max(n_rows, 1)  # 0 means all of them
         with self._torch.no_grad():
             found = self._model(input_ids=self._torch.tensor([tokens]), **options).logits[0]
+        held, expected = self._held(), self.n_cached + len(tokens)
+        if held != expected:
+            raise RuntimeError(
+                f"{self.name}: expected {expected} cached tokens after a pass, got {held}: its rows would be wrong"
+            )
         rows: NDArray[np.float32] = found[len(found) - n_rows :].float().numpy()
         return rows
 

@@ -174,7 +174,7 @@ class _Job:
         priced = self._price(found.report, length.requested) if options.cost else None
         if screen:
             summarize(screen, found.report, compared)
-            if options.k == "auto":
+            if options.k == "auto" and self.draft is not None:
                 say_lengths(screen, length.requested)
             if compared:
                 judge(screen, compared)

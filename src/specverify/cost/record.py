@@ -71,7 +71,7 @@ def from_json(record: Mapping[str, Any]) -> tuple[StepTimes, Acceptance | None, 
         )
         acceptance = None if inner.get("acceptance") is None else Acceptance(*_law(inner["acceptance"]))
         proposed = None if inner.get("proposed") is None else ProposedLengths(*_law(inner["proposed"]))
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"record: expected what cost.to_json gives, got something without it: {error!r}") from error
     return times, acceptance, proposed
 

@@ -29,7 +29,7 @@ from specverify.adapters import (
     until_text,
 )
 from specverify.decoder import SpeculativeDecoder
-from specverify.draft_length import FixedDraftLength
+from specverify.draft_length import FixedDraftLength, NotedDraftLength
 from specverify.generation import Round
 from specverify.steps import Start
 
@@ -426,7 +426,7 @@ def test_what_a_length_asked_for_is_noted_text_by_text():
             self.told += ((done.n_drafted, requested),)
             self.k -= 1
 
-    length = timing.NotedLength(Waning(0))
+    length = NotedDraftLength(Waning(0))
     decoder = SpeculativeDecoder(lambda prefix, k: ([0][: k - 1], None), counting(Recorded()).as_target(), length)
     for _ in range(2):
         decoder.generate([1, 2], 4)

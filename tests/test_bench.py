@@ -12,7 +12,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from specverify import Sampling, _numpy_verify, active_isa, measure, reference, simulate, verify_block, verify_sampled
+from specverify import (
+    Sampling,
+    _numpy_verify,
+    active_isa,
+    machine,
+    measure,
+    reference,
+    simulate,
+    verify_block,
+    verify_sampled,
+)
 from specverify.cli import bench
 from specverify.measure import Case, Contender
 
@@ -313,8 +323,8 @@ def test_tokens_per_pass_of_drafts(rules):
 
 
 def test_description_of_this_machine():
-    machine = measure.describe_machine()
-    assert list(machine) == [
+    described = machine.describe()
+    assert list(described) == [
         "specverify",
         "cpu",
         "cores",
@@ -327,30 +337,30 @@ def test_description_of_this_machine():
         "variant",
         "variants",
     ]
-    assert all(machine.values())
-    assert machine["numpy"] == np.__version__
+    assert all(described.values())
+    assert described["numpy"] == np.__version__
 
 
 def test_names_of_processors(tmp_path):
     (tmp_path / "proc" / "device-tree").mkdir(parents=True)
     cpuinfo = tmp_path / "proc" / "cpuinfo"
     cpuinfo.write_text("processor\t: 0\nmodel name\t: Some CPU\ncpu family\t: 25\nmodel\t\t: 1\n")
-    assert measure.cpu_name(tmp_path) == "Some CPU (family 25, model 1)"
+    assert machine.cpu_name(tmp_path) == "Some CPU (family 25, model 1)"
     cpuinfo.write_text("processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd0b\n\nModel\t: as below\n")
-    assert measure.cpu_name(tmp_path) == "Cortex-A76"
+    assert machine.cpu_name(tmp_path) == "Cortex-A76"
     (tmp_path / "proc" / "device-tree" / "model").write_bytes(b"Raspberry Pi 5 Model B Rev 1.0\0")
-    assert measure.cpu_name(tmp_path) == "Raspberry Pi 5 Model B Rev 1.0 (Cortex-A76)"
+    assert machine.cpu_name(tmp_path) == "Raspberry Pi 5 Model B Rev 1.0 (Cortex-A76)"
     cpuinfo.write_text("CPU part\t: 0xfff\n")
-    assert measure.cpu_name(tmp_path) == "Raspberry Pi 5 Model B Rev 1.0 (ARM part 0xfff)"
+    assert machine.cpu_name(tmp_path) == "Raspberry Pi 5 Model B Rev 1.0 (ARM part 0xfff)"
 
 
 def test_size_of_the_cache(tmp_path):
-    assert measure.cache_bytes(tmp_path) == 32 << 20
+    assert machine.cache_bytes(tmp_path) == 32 << 20
     for index, size in enumerate(("64K", "512K", "2M")):
         folder = tmp_path / "sys/devices/system/cpu/cpu0/cache" / f"index{index}"
         folder.mkdir(parents=True)
         (folder / "size").write_text(size + "\n")
-    assert measure.cache_bytes(tmp_path) == 2 << 20
+    assert machine.cache_bytes(tmp_path) == 2 << 20
 
 
 @pytest.fixture
@@ -391,7 +401,7 @@ def test_stored_results_have_the_form_of_this_version(report):
     for document in documents:
         assert list(document) == list(measure.document("full"))
         assert document["schema"] == measure.SCHEMA
-        assert set(document["machine"]) == set(measure.describe_machine())
+        assert set(document["machine"]) == set(machine.describe())
         for kind in measure.KINDS:
             for row in document[kind]:
                 assert row["variant"] in document["machine"]["variants"]

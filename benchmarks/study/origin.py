@@ -3,7 +3,7 @@
 import datetime
 from importlib.metadata import PackageNotFoundError, version
 
-from specverify import measure
+from specverify import machine
 
 PACKAGES = {"torch": "torch", "transformers": "transformers", "llama-cpp-python": "llama_cpp_python"}
 
@@ -16,7 +16,7 @@ def here_and_now():
             found[name] = version(package)
         except PackageNotFoundError:
             continue
-    return {"date": datetime.date.today().isoformat(), "machine": measure.describe_machine(), "versions": found}
+    return {"date": datetime.date.today().isoformat(), "machine": machine.describe(), "versions": found}
 
 
 def difference(one, other):

@@ -14,7 +14,7 @@ from ._running import Chain, KnownTimes, LearnedTimes
 from .cost import Acceptance, StepTimes
 from .generation import Round
 
-__all__ = ["AdaptiveDraftLength", "DraftLength", "FixedDraftLength"]
+__all__ = ["AdaptiveDraftLength", "DraftLength", "FixedDraftLength", "NotedDraftLength"]
 
 # Constants of the adaptive length, chosen by hand; what they must achieve is in tests/test_draft_length.py, over tables
 # of measured costs. Rounds are rounds with a draft.
@@ -77,6 +77,41 @@ class FixedDraftLength:
 
     def observe(self, done: Round, requested: int, /) -> None:
         """Do nothing."""
+
+
+class NotedDraftLength:
+    """A draft length, and a note of how many tokens it asked for in each round.
+
+    Rounds say what was drafted; how often a draft proposes less than it is asked for takes both.
+
+    Parameters
+    ----------
+    length : DraftLength
+        What decides.
+
+    Attributes
+    ----------
+    requested : list of int
+        One number for each round of the last text.
+    """
+
+    def __init__(self, length: DraftLength) -> None:
+        self.length = length
+        self.requested: list[int] = []
+
+    def begin(self) -> None:
+        """Begin a text."""
+        self.requested.clear()
+        self.length.begin()
+
+    def choose(self, limit: int, /) -> int:
+        """Ask the length."""
+        return self.length.choose(limit)
+
+    def observe(self, done: Round, requested: int, /) -> None:
+        """Note what was asked for, and tell the length."""
+        self.requested.append(requested)
+        self.length.observe(done, requested)
 
 
 class AdaptiveDraftLength:

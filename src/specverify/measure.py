@@ -1,6 +1,6 @@
 """Measure rounds of verification on this machine, in turn with NumPy and with reading the same rows once.
 
-Holds the rounds to measure, the timing in turn, the description of a machine and the ratios; used by
+Holds the rounds to measure, the timing in turn and the ratios; the description of a machine: machine.py. Used by
 ``specverify bench`` (cli/bench.py) and by the pytest-benchmark suite (benchmarks/). Holds no table.
 
 How a figure comes about:
@@ -18,22 +18,17 @@ How a figure comes about:
 """
 
 import functools
-import os
-import platform
-import re
 import resource
 import timeit
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from importlib.util import find_spec
-from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import __version__, _isa, _numpy_verify, reference
+from . import _isa, _numpy_verify, machine, reference
 from .verify import verify_greedy, verify_sampled
 
 SCHEMA = 2
@@ -61,8 +56,6 @@ _CHECKED_ROUNDS = 2  # by the reference, which takes a tenth of a second for the
 _SCANNED = 1000  # entries among which a token to reject is looked for
 _FEWEST_TURNS, _MOST_TURNS = 15, 2000
 _LARGEST_KEPT = 31 << 20  # bytes; malloc learns from blocks up to 32 MiB
-_WITHOUT_CACHE_SIZE = 32 << 20  # bytes to assume where the system does not tell the size of its cache
-_ARM_CORES = {"0xd03": "Cortex-A53", "0xd08": "Cortex-A72", "0xd0b": "Cortex-A76", "0xd0c": "Neoverse-N1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +106,8 @@ def make_rounds(case: Case, pool_bytes: int | None = None) -> list[Round]:
     target_rows, draft_rows = case.rows_to_read()
     if case.from_memory:
         step = max(len(target_rows), len(draft_rows))
-        total = (4 * cache_bytes() if pool_bytes is None else pool_bytes) // (4 * case.vocab) + 1 + max(case.k, 16)
+        size = 4 * machine.cache_bytes() if pool_bytes is None else pool_bytes
+        total = size // (4 * case.vocab) + 1 + max(case.k, 16)
     else:
         step, total = 0, case.k + 1
     targets, drafts = _make_rows(case.vocab, total)
@@ -351,76 +345,7 @@ def document(suite: str) -> dict[str, Any]:
     the block rule beside the token rule; ``loops``, the draft/verify loop beside verification; ``lookups``, drafts from
     a growing text beside a scan; and, dated, ``peers`` and ``models``, for which other packages must be there.
     """
-    return {"schema": SCHEMA, "suite": suite, "machine": describe_machine(), **{kind: [] for kind in KINDS}}
-
-
-def describe_machine() -> dict[str, Any]:
-    """Tell what a figure depends on: processor, system, Python, NumPy, compiler and flags, variant in use."""
-    compiler, flags = _build_of_kernels()
-    return {
-        "specverify": __version__,
-        "cpu": cpu_name(),
-        "cores": os.cpu_count(),
-        "cache_bytes": cache_bytes(),
-        "os": f"{_os_name()}, {platform.machine()}",
-        "python": f"{platform.python_implementation()} {platform.python_version()}",
-        "numpy": np.__version__,
-        "compiler": compiler,
-        "flags": flags,
-        "variant": _isa.active_isa(),
-        "variants": list(_isa.available_isas()),
-    }
-
-
-def cpu_name(root: Path = Path("/")) -> str:
-    """Name the board, where there is one, and the processor."""
-    try:
-        lines = (root / "proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    fields: dict[str, str] = {}
-    for line in lines:
-        key, _, value = line.partition(":")
-        fields.setdefault(key.strip(), value.strip())
-    name = fields.get("model name", "")
-    if "cpu family" in fields:
-        name += f" (family {fields['cpu family']}, model {fields.get('model', '?')})"
-    elif "CPU part" in fields:
-        name = _ARM_CORES.get(fields["CPU part"], f"ARM part {fields['CPU part']}")
-    board = root / "proc/device-tree/model"
-    if board.is_file():
-        model = board.read_text().strip("\0\n ")
-        name = f"{model} ({name})" if name else model
-    return name or platform.machine()
-
-
-def cache_bytes(root: Path = Path("/")) -> int:
-    """Size of the largest cache."""
-    sizes = [
-        int(match[1]) * {"K": 1 << 10, "M": 1 << 20, "": 1}[match[2]]
-        for size in (root / "sys/devices/system/cpu/cpu0/cache").glob("index*/size")
-        if (match := re.fullmatch(r"(\d+)([KM]?)", size.read_text().strip()))
-    ]
-    return max(sizes, default=_WITHOUT_CACHE_SIZE)
-
-
-def _os_name() -> str:
-    try:
-        return platform.freedesktop_os_release()["PRETTY_NAME"]
-    except (OSError, KeyError):
-        return platform.system()
-
-
-def _build_of_kernels() -> tuple[str, str]:
-    """Read compiler and flags out of the module of the variant in use; a stripped module has lost its flags."""
-    spec = find_spec(f"{__package__}._kernels_{_isa.active_isa().replace('-', '_')}")
-    content = Path(spec.origin).read_bytes() if spec and spec.origin else b""
-    compiler = re.search(rb"GCC: \([^)]*\) [\d.]+|clang version [\d.]+", content)
-    flags = re.search(rb"(?<=GNU C\d\d ).+?(?=\0)", content)
-    return (
-        compiler[0].decode() if compiler else "not recorded",
-        flags[0].decode().partition(" ")[2] if flags else "not recorded",
-    )
+    return {"schema": SCHEMA, "suite": suite, "machine": machine.describe(), **{kind: [] for kind in KINDS}}
 
 
 def numpy_us(us: dict[str, float]) -> float:

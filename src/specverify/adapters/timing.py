@@ -11,14 +11,12 @@ from typing import Any
 import numpy as np
 
 from ..cost import StepTimes, measure_steps
-from ..draft_length import DraftLength
-from ..generation import Round
 from ..sampling import Sampling
 from ..steps import DraftStep, Start, cut_back
 from ..verify import RULES, verify_greedy
 from ._cached import CachedModel
 
-__all__ = ["NotedLength", "draft_cost", "step_times"]
+__all__ = ["draft_cost", "step_times"]
 
 _REPEATS = 3  # of which the median counts: one disturbance is none
 
@@ -112,38 +110,3 @@ def step_times(
     finally:
         target.reset()
         cut_back(draft_step, 0)
-
-
-class NotedLength:
-    """A draft length, and a note of how many tokens it asked for in each round.
-
-    Rounds say what was drafted; how often a draft proposes less than it is asked for takes both.
-
-    Parameters
-    ----------
-    length : DraftLength
-        What decides.
-
-    Attributes
-    ----------
-    requested : list of int
-        One number for each round of the last text.
-    """
-
-    def __init__(self, length: DraftLength) -> None:
-        self.length = length
-        self.requested: list[int] = []
-
-    def begin(self) -> None:
-        """Begin a text."""
-        self.requested.clear()
-        self.length.begin()
-
-    def choose(self, limit: int, /) -> int:
-        """Ask the length."""
-        return self.length.choose(limit)
-
-    def observe(self, done: Round, requested: int, /) -> None:
-        """Note what was asked for, and tell the length."""
-        self.requested.append(requested)
-        self.length.observe(done, requested)

@@ -20,7 +20,7 @@ import specverify
 from .. import adapters, cost
 from ..adapters import comparison, timing
 from ..decoder import SpeculativeDecoder
-from ..draft_length import AdaptiveDraftLength, DraftLength, FixedDraftLength
+from ..draft_length import AdaptiveDraftLength, DraftLength, FixedDraftLength, NotedDraftLength
 from ..drafts import NGramDraft, PromptLookup
 from ..generation import Generation, Report, Round, report_of
 from ..sampling import Sampling
@@ -167,7 +167,7 @@ class _Job:
         options = self.options
         screen = None if options.json else Screen(sys.stdout)
         self._warm_up()
-        length = timing.NotedLength(self._length())
+        length = NotedDraftLength(self._length())
         shown = ShownText(screen, self.target, self.prompt, self.prompt_text, options.chat) if screen else None
         rounds, found = self._generate(self._decoder(self.draft, length), shown)
         compared = self._compare(rounds, found) if options.compare else None

@@ -50,7 +50,7 @@ def test_run_reports_what_the_generation_took(capsys):
     code, found = as_json(capsys, "run", "--tokens", "500", "--k", "3", "--agreement", "0.9")
     assert code == 0
     assert found["tokens"] == 500
-    assert found["proposed"] == 3 * found["target_passes"]
+    assert found["drafted"] == 3 * found["target_passes"]
     assert found["tokens_per_target_pass"] == 500 / found["target_passes"]
     assert found["speedup"] == found["tokens_per_target_pass"] / 1.3
     code, out = call(capsys, "run", "--tokens", "500", "--k", "3", "--agreement", "0.9")

@@ -36,12 +36,12 @@ class Cell:
         As in ``simulate.draft_from_target``.
     k : int
         Drafted tokens in a round.
-    tokens, target_passes, proposed, accepted : int
+    tokens, target_passes, drafted, accepted : int
         Counts.
     tested_acceptance : float
         Accepted / (accepted + first rejections).
     draft_utilisation : float
-        Accepted / proposed.
+        Accepted / drafted.
     tokens_per_target_pass : float
         Between 1 and k + 1.
     speedup : float
@@ -55,7 +55,7 @@ class Cell:
     k: int
     tokens: int
     target_passes: int
-    proposed: int
+    drafted: int
     accepted: int
     tested_acceptance: float
     draft_utilisation: float
@@ -134,7 +134,7 @@ def generate(
         k=k,
         tokens=len(trace.tokens),
         target_passes=trace.target_passes,
-        proposed=trace.proposed,
+        drafted=trace.proposed,
         accepted=trace.accepted,
         tested_acceptance=trace.tested_acceptance,
         draft_utilisation=trace.draft_utilisation,

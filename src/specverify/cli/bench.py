@@ -4,11 +4,11 @@ Parses and prints. What is measured, and how: specverify/measure.py.
 """
 
 import argparse
-import json
 import sys
 from typing import Any
 
 from .. import measure
+from ._json import dumps
 from ._options import positive
 from ._terminal import Screen
 
@@ -29,7 +29,7 @@ def add(subparsers: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the command."""
     results = measure.measure_machine(options.seconds)
-    Screen(sys.stdout).print(json.dumps(results, indent=1) if options.json else as_markdown(results))
+    Screen(sys.stdout).print(dumps(results) if options.json else as_markdown(results))
     return 0
 
 

@@ -6,7 +6,6 @@ lengths.py.
 
 import argparse
 import dataclasses
-import json
 import platform
 import sys
 from itertools import islice
@@ -15,6 +14,7 @@ from typing import Any
 import specverify
 
 from .. import demo, ngram
+from ._json import dumps
 from ._options import non_negative, positive
 from ._terminal import MarkedText, Screen, printable, quoted
 
@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
     if screen:
         _report(screen, summary, identical, options)
     else:
-        print(json.dumps(_as_json(target, draft, rounds, summary, identical, passed, options), indent=2))
+        print(dumps(_as_json(target, draft, rounds, summary, identical, passed, options)))
     return 0 if passed else 1
 
 

@@ -5,12 +5,12 @@ Parses and prints. The rounds and the law are in specverify/experiments.py and l
 
 import argparse
 import dataclasses
-import json
 import sys
 from typing import Any
 
 from .. import experiments, figures
 from .._work import processes
+from ._json import dumps
 from ._options import add_common, add_plot, non_negative, positive
 from ._progress import Bar
 from ._terminal import Screen
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     passed = found.check.passed
     if options.json:
         fixed = {"seed": options.seed, "rounds": options.rounds, "vocab": options.vocab, "k": options.k}
-        print(json.dumps({**fixed, "passed": passed, **dataclasses.asdict(found)}, indent=2))
+        print(dumps({**fixed, "passed": passed, **dataclasses.asdict(found)}))
         return 0 if passed else 1
     screen = Screen(sys.stdout)
     rates = ", ".join(f"{rate:.3f}" for rate in found.acceptance_rates) or "none"

@@ -5,11 +5,11 @@ Parses and prints. The generation is specverify/experiments.py, on the models of
 
 import argparse
 import dataclasses
-import json
 import sys
 from typing import Any
 
 from .. import experiments, simulate
+from ._json import dumps
 from ._options import RULE_HELP, add_common, cost, positive, share
 from ._progress import Bar
 from ._terminal import Screen
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
             progress=progress,
         )
     if options.json:
-        print(json.dumps({"seed": options.seed, "vocab": options.vocab, **dataclasses.asdict(cell)}, indent=2))
+        print(dumps({"seed": options.seed, "vocab": options.vocab, **dataclasses.asdict(cell)}))
         return 0
     screen = Screen(sys.stdout)
     screen.print(

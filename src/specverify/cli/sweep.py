@@ -5,12 +5,12 @@ Parses and prints. The cells are computed by specverify/experiments.py and drawn
 
 import argparse
 import dataclasses
-import json
 import sys
 from typing import Any
 
 from .. import experiments, figures, simulate
 from .._work import processes
+from ._json import dumps
 from ._options import add_common, add_plot, positive, share
 from ._progress import Bar
 from ._terminal import Screen
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
         figures.draw_sweep(cells, options.plot)
     if options.json:
         fixed = {"seed": options.seed, "vocab": options.vocab}
-        print(json.dumps({**fixed, "cells": [dataclasses.asdict(cell) for cell in cells]}, indent=2))
+        print(dumps({**fixed, "cells": [dataclasses.asdict(cell) for cell in cells]}))
         return 0
     screen = Screen(sys.stdout)
     screen.print(

@@ -5,7 +5,6 @@ Parses and prints. What is checked, and how: specverify/certification.py.
 
 import argparse
 import dataclasses
-import json
 import sys
 import time
 from typing import Any
@@ -14,6 +13,7 @@ import specverify
 
 from .. import certification
 from .._work import processes
+from ._json import dumps
 from ._options import add_common, positive
 from ._progress import Bar
 from ._terminal import Screen
@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     passed = all(finding.passed for finding in findings)
     worst = max(finding.numbers.get("total_variation", 0.0) for finding in findings)
     if options.json:
-        print(json.dumps(_as_json(findings, worst, passed, options), indent=2))
+        print(dumps(_as_json(findings, worst, passed, options)))
         return 0 if passed else 1
     screen = Screen(sys.stdout)
     screen.print(f"specverify {specverify.__version__}; variants: {', '.join(specverify.available_isas())}")

@@ -9,21 +9,14 @@ import statistics
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .draws import sample
 from .lengths import CountCheck, acceptance_probabilities, check_counts, law_given_draft
+from .proof.closed_form import Model
 from .verify import verify_greedy, verify_sampled
-
-
-class Model(Protocol):
-    """Anything that predicts the token after a text."""
-
-    def next_dist(self, prefix: Sequence[int]) -> NDArray[np.float32]:
-        """Give a row of V probabilities for the token that follows `prefix`."""
 
 
 @dataclass(frozen=True, slots=True)

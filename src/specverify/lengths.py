@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 _LEAST_EXPECTED = 5.0
 
 # The rate at which a correct verifier fails `CountCheck.passed`: a run of a demo or a command, not one test of many.
-_FALSE_ALARM_RATE = 1e-6
+FALSE_ALARM_RATE = 1e-6
 
 # A variance that is 0 but for the rounding of sums over up to a million rounds, and a difference of counts that such a
 # direction can show by the same rounding.
@@ -54,7 +54,7 @@ class CountCheck:
     @property
     def passed(self) -> bool:
         """Whether the counts follow the law, at a false-alarm rate of one in a million."""
-        return self.p_value >= _FALSE_ALARM_RATE
+        return self.p_value >= FALSE_ALARM_RATE
 
 
 def acceptance_probabilities(target: Any, draft: Any, tokens: Any) -> NDArray[np.float64]:

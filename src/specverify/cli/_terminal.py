@@ -60,6 +60,10 @@ class Screen:
         self.print()
         self.paragraph(text, "heading")
 
+    def verdict(self, passed: bool, text: str) -> None:
+        """Print a finding, marked as passed or failed."""
+        self.paragraph(f"{'PASS' if passed else 'FAIL'}: {text}", "good" if passed else "bad")
+
     def paint(self, text: str, style: str) -> str:
         """Give the text in a style, or as it is where there is no colour."""
         return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if self.colour else text

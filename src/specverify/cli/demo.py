@@ -14,13 +14,13 @@ from typing import Any
 import specverify
 
 from .. import demo, ngram
+from ._accepted import judge_lengths, show_lengths
 from ._json import dumps
 from ._options import non_negative, positive
 from ._terminal import MarkedText, Screen, printable, quoted
 
 _PROMPT = b"def verify(self, "
 _ROUNDS_EXPLAINED = 4
-_BAR_WIDTH = 40
 
 
 def add(subparsers: Any) -> None:
@@ -147,14 +147,8 @@ def _show(text: MarkedText, one: demo.Round) -> None:
 
 def _report(screen: Screen, summary: demo.Summary, identical: bool | None, options: argparse.Namespace) -> None:
     lengths = summary.lengths
-    law = None if options.greedy else lengths.expected
     screen.heading("Accepted tokens in a round")
-    screen.print("accepted   rounds" + ("" if law is None else f"   by law {screen.stroke}"))
-    largest = max(*lengths.observed, *(law or ()), 1)
-    for length, count in enumerate(lengths.observed):
-        expected = None if law is None else law[length]
-        column = "" if expected is None else f" {expected:8.1f}"
-        screen.print(f"{length:8} {count:8}{column}   {screen.bar(count, expected, largest, _BAR_WIDTH)}".rstrip())
+    show_lengths(screen, lengths.observed, None if options.greedy else lengths.expected)
 
     screen.heading("Figures")
     rates = (
@@ -172,21 +166,9 @@ def _report(screen: Screen, summary: demo.Summary, identical: bool | None, optio
     screen.print()
     if identical is not None:
         same = "equals" if identical else "DIFFERS FROM"
-        _verdict(screen, identical, f"the text {same} plain greedy decoding of the target, token for token")
-    elif lengths.degrees or not lengths.passed:
-        _verdict(
-            screen,
-            lengths.passed,
-            f"the accepted lengths {'follow' if lengths.passed else 'DO NOT FOLLOW'} their law: chi-square "
-            f"{lengths.chi_square:.2f}, {lengths.degrees} degrees of freedom, p = {lengths.p_value:.2g} "
-            "(fails below 1e-6)",
-        )
+        screen.verdict(identical, f"the text {same} plain greedy decoding of the target, token for token")
     else:
-        screen.paragraph("Too few rounds to compare the accepted lengths with their law.")
-
-
-def _verdict(screen: Screen, passed: bool, text: str) -> None:
-    screen.paragraph(f"{'PASS' if passed else 'FAIL'}: {text}", "good" if passed else "bad")
+        judge_lengths(screen, lengths)
 
 
 def _as_json(

@@ -10,12 +10,11 @@ from typing import Any
 
 from .. import experiments, figures
 from .._work import processes
+from ._accepted import judge_lengths, show_lengths
 from ._json import dumps
 from ._options import add_common, add_plot, non_negative, positive
 from ._progress import Bar
 from ._terminal import Screen
-
-_BAR_WIDTH = 40
 
 
 def add(subparsers: Any) -> None:
@@ -57,23 +56,11 @@ def run(options: argparse.Namespace) -> int:
     rates = ", ".join(f"{rate:.3f}" for rate in found.acceptance_rates) or "none"
     screen.print(f"{options.rounds:,} rounds, K = {options.k}, V = {options.vocab:,}; acceptance rates {rates}")
     screen.print()
-    screen.print(f"accepted   rounds   by law {screen.stroke}")
-    observed, expected = found.check.observed, found.check.expected
-    largest = max(*observed, *expected)
-    for length, (count, by_law) in enumerate(zip(observed, expected, strict=True)):
-        screen.print(f"{length:8} {count:8} {by_law:8.1f}   {screen.bar(count, by_law, largest, _BAR_WIDTH)}".rstrip())
+    show_lengths(screen, found.check.observed, found.check.expected)
     screen.print()
     screen.print(f"mean accepted   {found.mean:.3f}, by law {found.mean_by_law:.3f}, standard error "
                  f"{found.standard_error:.3f}")  # fmt: skip
     screen.print(f"                {found.mean_by_one_rate:.3f} if every position had the mean acceptance rate")
     screen.print()
-    if not found.check.degrees and passed:
-        screen.paragraph("Too few rounds to compare the histogram with its law.")
-        return 0
-    verdict = "PASS: the accepted lengths follow" if passed else "FAIL: the accepted lengths DO NOT FOLLOW"
-    screen.paragraph(
-        f"{verdict} their law: chi-square {found.check.chi_square:.2f}, {found.check.degrees} degrees of freedom, "
-        f"p = {found.check.p_value:.2g} (fails below 1e-6)",
-        "good" if passed else "bad",
-    )
+    judge_lengths(screen, found.check)
     return 0 if passed else 1

@@ -127,39 +127,6 @@ def random_pair(index: int, largest: int, seed: int) -> Pair:
     return Pair(kind, narrow[0], narrow[1])
 
 
-def spacing_total_variation(target_row: Any, draft_row: Any) -> float:
-    """Give the total variation that the spacing of float64 uniforms explains, without any rounding of sums.
-
-    Parameters
-    ----------
-    target_row, draft_row : array_like, shape [V], float32
-        Rows, each up to a positive factor.
-
-    Returns
-    -------
-    float
-        The distance from the target of the best that a function of float64 uniforms can do by the same rule: every
-        exact step moved to the next float64. In ``[0.5, 1)`` these are 2**-53 apart, and a draw over V tokens has
-        V - 1 steps: about V / 9 * 2**-53 in the mean.
-    """
-    target, draft = _whole(target_row), _whole(draft_row)
-    p, q = [entry * sum(draft) for entry in target], [entry * sum(target) for entry in draft]  # of the same sum
-    whole = sum(p) * _UNIT
-    accepted = [b * _next_float(min(a, b), b) if b else 0 for a, b in zip(p, q, strict=True)]
-    rejected = whole - sum(accepted)
-    weights = [max(0, a - b) for a, b in zip(p, q, strict=True)]
-    total, running, before, distance = sum(weights), 0, 0, 0
-    for a, emitted, weight in zip(p, accepted, weights, strict=True):
-        emitted *= _UNIT
-        if weight:
-            running += weight
-            step = _next_float(running, total)
-            emitted += rejected * (step - before)
-            before = step
-        distance += abs(emitted - a * _UNIT * _UNIT)
-    return distance / (2 * whole * _UNIT)
-
-
 def certify(
     *,
     n_pairs: int,
@@ -253,7 +220,7 @@ def _pairs(isa: str, seed: int, start: int, stop: int) -> dict[str, float]:
         law = proof.position_law(verify_sampled, *pair.rows, seed=index)
         distance = excess = law.total_variation
         if distance > BAR:
-            excess = distance - spacing_total_variation(*pair.rows)
+            excess = distance - proof.spacing_total_variation(*pair.rows)
         worst["plain"] = max(worst["plain"], distance)
         worst["excess"] = max(worst["excess"], excess)
         worst["lattice"] = max(worst["lattice"], law.total_variation_53)
@@ -351,24 +318,3 @@ class _ByText:
         rng = np.random.default_rng([self._seed, *tokens])
         row = rng.exponential(size=self._vocab) * (rng.random(self._vocab) >= self._zeros)
         return (row if row.any() else np.ones(self._vocab)).astype(np.float32)
-
-
-#: Every float64 is a whole number of 2**-1074. Whole numbers, since sums of fractions look for common divisors.
-_UNIT = 2**1074
-
-
-def _whole(row: Any) -> list[int]:
-    return [_units(float(entry)) >> (1074 - 149) for entry in np.asarray(row, np.float32)]
-
-
-def _units(number: float) -> int:
-    numerator, denominator = number.as_integer_ratio()
-    return numerator * (_UNIT // denominator)
-
-
-def _next_float(numerator: int, denominator: int) -> int:
-    """The smallest float64 that is not below a quotient in [0, 1], in units."""
-    near = numerator / denominator
-    if _units(near) * denominator < numerator * _UNIT:
-        near = math.nextafter(near, 2.0)
-    return _units(near)

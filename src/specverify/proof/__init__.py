@@ -2,8 +2,8 @@
 
 Three trades, weakest claim first: closed_form.py computes the law of the *rule*; exact_law.py finds the law that a
 *function* emits, compiled or not, by bisection on the function itself; certificate.py bounds how far *one call* can be
-from the law of the rows behind it. rounding.py derives what float64 can be blamed for. To run any verifier through the
-whole contract, read :mod:`specverify.conformance` next.
+from the law of the rows behind it. rounding.py derives what float64's rounding can be blamed for, spacing.py what its
+spacing can. To run any verifier through the whole contract, read :mod:`specverify.conformance` next.
 """
 
 from .certificate import Certificate, certify_call
@@ -18,6 +18,7 @@ from .closed_form import (
 )
 from .exact_law import PositionLaw, RoundLaw, position_law, round_law
 from .rounding import additions, rounding_bound
+from .spacing import spacing_total_variation
 
 __all__ = [
     "Certificate",
@@ -34,5 +35,6 @@ __all__ = [
     "residual",
     "round_law",
     "rounding_bound",
+    "spacing_total_variation",
     "total_variation",
 ]

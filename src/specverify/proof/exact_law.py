@@ -180,7 +180,7 @@ def position_law(
     k = 0 if draft is None and token is None else 1
     rng = np.random.default_rng(seed)
     prober = _Prober(verifier, np.stack([target] * (k + 1)), None if draft is None else draft[np.newaxis], k)
-    proposal = _whole(draft) if draft is not None else [int(x == token) for x in range(vocab)]
+    proposal = whole_row(draft) if draft is not None else [int(x == token) for x in range(vocab)]
     accepted, accepted_53 = [0] * vocab, [0] * vocab
     redrawn: dict[Steps, list[int]] = defaultdict(lambda: [0, 0])
     rate = 0.0
@@ -225,7 +225,7 @@ def position_law(
         emitted=laws[0],
         emitted_53=laws[1],
         whole=total * _WHOLE * _WHOLE,
-        target=tuple(_whole(target)),
+        target=tuple(whole_row(target)),
         bound=rounding_bound(vocab, min(rate, 1.0)),
         calls=prober.calls,
         unexplained=prober.unexplained,
@@ -520,14 +520,14 @@ def _lengths(steps: Steps, measure: Callable[[int], int]) -> Iterator[tuple[int,
         start = stop
 
 
-def _whole(row: NDArray[np.float32]) -> list[int]:
+def whole_row(row: Any) -> list[int]:
     """Give a float32 row in whole numbers, in units of the smallest subnormal, 2**-149."""
-    patterns: list[int] = row.view(np.uint32).tolist()
+    patterns: list[int] = np.asarray(row, np.float32).view(np.uint32).tolist()
     return [bits & 0x7FFFFF if bits < 1 << 23 else (bits & 0x7FFFFF | 1 << 23) << (bits >> 23) - 1 for bits in patterns]
 
 
 def _fractions(row: Any) -> list[Fraction]:
-    weights = _whole(np.asarray(row, np.float32))
+    weights = whole_row(row)
     total = sum(weights)
     return [Fraction(weight, total) for weight in weights]
 

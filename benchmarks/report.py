@@ -174,7 +174,7 @@ def sampler_goals(document):
 def loop_goals(document):
     """Give the goals for the draft/verify loop and its drafts without a model."""
     text = "the draft/verify loop, K = 4, V = 32,000: at most 40 µs a round beside verification"
-    lookups = "1,000 look-ups in a text that grows to 50,000 tokens: at most 20 ms, the index included"
+    lookups = "1,000 lookups in a text that grows to 50,000 tokens: at most 20 ms, the index included"
     return [
         Goal(text, document["loops"], us_of_the_loop, 40),
         Goal(lookups, document["lookups"], lambda row: row["us"]["specverify"] / 1000, 20),
@@ -412,7 +412,7 @@ def lookup_table(document):
     header = [
         "text ",
         "matches ",
-        "1,000 look-ups and the index, ms",
+        "1,000 lookups and the index, ms",
         "each, µs",
         "one NumPy scan of 25,000 tokens, µs",
     ]
@@ -496,7 +496,7 @@ def full_section(document):
         "Batches": ("batches", batch_tables),
         "Block rule": ("block", block_tables),
         "The loop, with models that answer at once, K = 4, V = 32,000": ("loops", loop_table),
-        "Look-ups in a text that grows to 50,000 tokens": ("lookups", lookup_table),
+        "Lookups in a text that grows to 50,000 tokens": ("lookups", lookup_table),
         "Other packages on the same arrays, K = 4": ("peers", other_table),
     }
     for title, (kind, layout) in later.items():

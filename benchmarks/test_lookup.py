@@ -1,4 +1,4 @@
-"""Look-ups in a text that grows to 50,000 tokens, whatever it is and however long the matches, beside a scan."""
+"""Lookups in a text that grows to 50,000 tokens, whatever it is and however long the matches, beside a scan."""
 
 import numpy as np
 import pytest
@@ -42,7 +42,7 @@ def grow(text, min_n, max_n):
 @pytest.mark.parametrize(("min_n", "max_n"), [(2, 4), (10, 500)])
 @pytest.mark.parametrize("kind", TEXTS)
 def test_lookups_while_a_text_grows(kind, min_n, max_n, benchmark, time_in_turn):
-    """1,000 look-ups, each after 50 new tokens, with all that the index takes; and one scan of the mean length."""
+    """1,000 lookups, each after 50 new tokens, with all that the index takes; and one scan of the mean length."""
     text = TEXTS[kind]()
     found = grow(text.tolist(), min_n, max_n)
     for i in (1, 2, 3, LOOKUPS // 2, LOOKUPS):

@@ -658,7 +658,7 @@ class TestRealModels:
             np.testing.assert_array_equal(singly, wanted)
         np.testing.assert_allclose(singly, wanted, rtol=0, atol=2e-3)
 
-    @pytest.mark.parametrize("draft", ["model", "look-up"])
+    @pytest.mark.parametrize("draft", ["model", "lookup"])
     def test_greedy_texts_are_those_of_plain_decoding(self, models, draft):
         target, small = models
         prompt = target.encode(TEXT)

@@ -22,7 +22,7 @@ TABLES = {
     "Q4_1": (13.9, 26.0, 60.0, 97.0, 223.0),
     "Q4_0": (10.3, 22.0, 36.0, 60.0, 101.0),
 }
-# Milliseconds of drafting a token, and the share of rounds in which the draft proposes: look-ups that always and that
+# Milliseconds of drafting a token, and the share of rounds in which the draft proposes: lookups that always and that
 # seldom find something, a model of a tenth of the target and the Q4_1 file as a draft.
 DRAFTS = ((0.0, 1.0), (0.0, 0.3), (1.4, 1.0), (13.9, 1.0))
 RATES = (0.97, 0.8, 0.5, 0.2, 0.05)
@@ -90,7 +90,7 @@ def best_fixed(times, rate, proposes):
 @pytest.mark.parametrize("tokens", [64, 512])
 @pytest.mark.parametrize("name", TABLES)
 def test_with_known_times_no_text_loses_more_than_allowed(name, tokens, switch):
-    """Not in the mean but in every text: a draft is only asked for if the account can bear that none is accepted.
+    """Not on average but in every text: a draft is only asked for if the account can bear that none is accepted.
 
     1 / 1.02 is the default bound; 1e-9 is rounding.
     """
@@ -281,7 +281,7 @@ def test_a_dear_draft_is_not_begun_and_a_cheap_one_is():
 
 def test_look_ups_come_near_the_best_fixed_length():
     """512 tokens, learned times with noise, the first text of an object, mean of 2 seeds, in the cells where the best
-    fixed length wins 5 % or more: at least .7 of it in each, .88 in the mean. Found: .82 and .93 with 8 seeds.
+    fixed length wins 5 % or more: at least .7 of it in each, .88 on average. Found: .82 and .93 with 8 seeds.
     """
     shares = []
     for name, (draft, proposes), rate in itertools.product(TABLES, DRAFTS[:2], RATES):
@@ -303,7 +303,7 @@ def test_look_ups_come_near_the_best_fixed_length():
 
 def test_a_model_as_draft_comes_near_the_best_fixed_length():
     """Known times and a trusted acceptance pay for reading the prompt. 512 tokens, the cells in which the best fixed
-    length wins 20 % or more; one text each, so a bad beginning, which the account makes it sit out, is in the mean.
+    length wins 20 % or more; one text each, so a bad beginning, which the account makes it sit out, is on average.
     """
     shares = []
     for name, draft, rate in itertools.product(TABLES, (1.4, 13.9), RATES):
@@ -338,7 +338,7 @@ def test_what_one_text_taught_serves_the_next():
 
 
 def test_it_follows_a_text_that_changes():
-    """F32, look-up: 300 rounds that accept all, 300 that accept none, 300 that accept all."""
+    """F32, lookup: 300 rounds that accept all, 300 that accept none, 300 that accept all."""
     times = times_of("F32", 0.0)
     length = AdaptiveDraftLength(times=times)
     length.begin()

@@ -1,4 +1,4 @@
-"""Drafts without a model: the rule of the look-up beside a scan, the law of the n-gram draft beside its formula.
+"""Drafts without a model: the rule of the lookup beside a scan, the law of the n-gram draft beside its formula.
 
 Then both in rounds and in the loop: whatever they propose, the text is the target's.
 """

@@ -356,7 +356,7 @@ def test_what_a_draft_proposes_is_told_by_what_it_was_asked_for(models, capsys):
     _, found = as_json(capsys, "--cost", "--k", "3")  # of 128 tokens the text has few, so each round asks for 3
     expected = cost.ProposedLengths.from_rounds([3] * found["rounds"], found["drafted"])
     assert cost.from_json(found)[2] == expected
-    assert 0 < expected.at_least(1) < 1  # a look-up finds nothing in some rounds
+    assert 0 < expected.at_least(1) < 1  # a lookup finds nothing in some rounds
 
 
 def test_where_nothing_was_drafted_the_ceiling_is_said(models, capsys, monkeypatch):

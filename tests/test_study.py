@@ -425,7 +425,7 @@ def test_an_estimate_adds_up_what_is_stored(small_plan):
     ]
     step_row = {"target": "hf-f32", "target_ms": [[1, 250.0], [2, 500.0]], "draft_token_ms": 0.0}
     known = estimate.Known(cells_rows, [step_row])
-    # Two prompts twice of 12 tokens; k = 1 and auto are like k = 4, look-ups half as much again as plain decoding.
+    # Two prompts twice of 12 tokens; k = 1 and auto are like k = 4, lookups half as much again as plain decoding.
     (key,) = grid.cell_keys(small_plan)
     runs = 48 * (0.25 + 3 * 0.125 + 1.5 * 0.25)
     assert known.seconds([key], []) == pytest.approx(runs + 2 * 2 * 4 * 0.75)

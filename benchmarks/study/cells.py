@@ -32,7 +32,7 @@ def run_group(models, group, plan, lengths):
     warm = models.target(group.target)
     texts = [warm.model.encode(text) for text in prompts.of_domain(group.domain)[: plan.prompts(group.domain)]]
     drafts = list(dict.fromkeys(draft for draft, _ in group.contenders))
-    # A text of which half is there: the cache is as long in the mean when steps are measured as in the runs.
+    # A text of which half is there: the cache is as long on average when steps are measured as in the runs.
     middle = texts[0] + tokens_of(timed(_plain(models, group), texts[0], max(1, plan.tokens // 2))[0])
     before = steps.measure(models, group, drafts, middle)
     runs = []

@@ -18,7 +18,7 @@ PLAIN = ("none", 0)
 TEMPERATURES = (0, 1)
 FOUND = ("lookup", "ngram")  # drafts without a model
 
-DRAFT_WORDS = {"none": "plain", "lookup": "prompt look-up", "ngram": "n-gram"}
+DRAFT_WORDS = {"none": "plain", "lookup": "prompt lookup", "ngram": "n-gram"}
 
 
 @dataclass(frozen=True)

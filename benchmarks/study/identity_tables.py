@@ -22,7 +22,7 @@ def identity_section(document):
     domains = ", ".join(dict.fromkeys(cell["domain"] for cell in cells))
     found = [
         "## Temperature 0: the same text?",
-        f"Greedy texts of {document['tokens']} tokens, k = {lengths}; {domains}; drafts: prompt look-up, n-gram, a "
+        f"Greedy texts of {document['tokens']} tokens, k = {lengths}; {domains}; drafts: prompt lookup, n-gram, a "
         "model in another format.",
         "\n".join(table(["target ", *columns], rows)),
         "\n".join(f"- {fact}" for fact in identity_facts(document)),

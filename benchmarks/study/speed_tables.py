@@ -69,7 +69,7 @@ def target_table(document):
 
 
 def draft_ms(row):
-    """A draft call of four tokens, by token: a look-up's cost is that of the call."""
+    """A draft call of four tokens, by token: a lookup's cost is that of the call."""
     return row["draft_token_ms"] + row["draft_fixed_ms"] / 4
 
 

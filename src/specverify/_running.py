@@ -19,7 +19,7 @@ _OUTLIER = 3.0  # times the expected duration: more is not the draft's fault
 _SECOND_TOKEN = 0.8  # of a plain step, for the second token of a pass: .35 to 3 were measured
 _LEAST_SLOPE = 0.25  # of a plain step, for a further token in the worst case
 _DRAFT_GUESS = 0.2  # of a plain step, for drafting a token with a draft of which nothing is known
-_FREE_START = 0.01  # of the target's reading of the prompt: less is a look-up's index
+_FREE_START = 0.01  # of the target's reading of the prompt: less is a lookup's index
 
 
 class Chain:
@@ -272,7 +272,7 @@ class LearnedTimes:
             guess = 0.0 if hopeful else _DRAFT_GUESS
         at_most = self._draft_at_most
         if self._drafts[0].count:
-            # Seeing that there is nothing to propose takes as long as proposing one, of a look-up or of a model.
+            # Seeing that there is nothing to propose takes as long as proposing one, of a lookup or of a model.
             at_most = min(at_most, self._drafts[0].value * (n + 1) / max(n, 1))
         return n * min(guess * self._passes[0].value, at_most)
 

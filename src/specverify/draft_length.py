@@ -128,7 +128,7 @@ class AdaptiveDraftLength:
         if it was assumed.
     draft_cost : float, optional
         Until measured: the time of drafting one token as a fraction of a plain step's, and of reading the prompt as a
-        fraction of the target's reading. 0 for a look-up; for models about the ratio of their sizes. Default: the draft
+        fraction of the target's reading. 0 for a lookup; for models about the ratio of their sizes. Default: the draft
         is taken to be cheap, and the cost of its very first call is not bounded. Not with `times`.
     max_loss : float
         Share of the time of plain decoding that a text may lose if nothing is accepted.

@@ -3,7 +3,7 @@
 Two laws, for two situations. Where the rows do not depend on the drafted tokens, positions are accepted independently,
 each with its acceptance rate: :func:`law_of_rows`. In a language model each row depends on the tokens before it, and
 the law over all drafts would take every possible draft. But *given* the drafted tokens the only chance left is in the
-uniforms, and the law is exact and takes K look-ups: :func:`law_given_draft`. :func:`check_counts` compares the rounds
+uniforms, and the law is exact and takes K lookups: :func:`law_given_draft`. :func:`check_counts` compares the rounds
 of a run with the sum of such laws. Holds no verification; the rule itself is in reference/rounds.py.
 """
 

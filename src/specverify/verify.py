@@ -75,7 +75,7 @@ def verify_sampled(
         ``tokens[0]``; row K is the bonus row.
     draft : array_like, shape [K, V], float32, or SparseRows, or None
         The rows that ``tokens`` were drawn from, each up to a positive factor. None: the tokens are deterministic
-        (prompt look-up, the draft's argmax), that is, each is certain under its draft. An argmax draft passed with its
+        (prompt lookup, the draft's argmax), that is, each is certain under its draft. An argmax draft passed with its
         softmax instead gives a wrong law: with target (.25, .6, .15), draft softmax (.45, .3, .25) and token 0 the
         emitted law is (.556, .444, 0).
     tokens : array_like of int, shape [K]
@@ -83,7 +83,7 @@ def verify_sampled(
     uniforms : array_like of float64, shape [K + 1]
         Independent uniform numbers in ``[0, 1)``: one for each acceptance test, the last for the final draw.
     normalized : bool
-        Trust that every row sums to 1 and take no sums: K look-ups and one pass over one pair of rows. Where rows sum
+        Trust that every row sums to 1 and take no sums: K lookups and one pass over one pair of rows. Where rows sum
         to ``s_p`` and ``s_q`` instead, the emitted law is off by total variation ``|s_p/s_q - 1| * TV(target/s_p,
         residual/R)``, R the residual's sum: at most ``|s_p/s_q - 1|``. Only the looked-up entries and the rows that
         are drawn from are checked.

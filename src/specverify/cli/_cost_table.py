@@ -23,7 +23,7 @@ def show(screen: Screen, advice: cost.Advice, known: int | None = None) -> None:
         screen.print("~: the target pass is interpolated")
     if len(advice.predictions) > 1:
         screen.paragraph(
-            "ceiling: of rounds that propose k tokens. A look-up that proposes fewer in many rounds can be above it."
+            "ceiling: of rounds that propose k tokens. A lookup that proposes fewer in many rounds can be above it."
         )
     considered = len(advice.predictions) - 1
     if known is not None and known > considered:

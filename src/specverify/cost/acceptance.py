@@ -58,7 +58,7 @@ class Acceptance:
         The rate of position i is taken over the rounds that drafted at least i tokens and accepted the i - 1 before. So
         a short draft that was accepted as a whole is not held against longer ones: it is censored, not rejected. The
         product of such rates is the estimator of Kaplan and Meier; it is right if how many tokens are drafted tells
-        nothing about how many of them pass. Where it does, as in look-ups, see :meth:`by_length`.
+        nothing about how many of them pass. Where it does, as in lookups, see :meth:`by_length`.
 
         References
         ----------
@@ -132,7 +132,7 @@ class Acceptance:
 
 @dataclass(frozen=True, slots=True)
 class ProposedLengths:
-    """How many tokens a draft proposes when it is asked for k: a look-up finds nothing in many rounds.
+    """How many tokens a draft proposes when it is asked for k: a lookup finds nothing in many rounds.
 
     Attributes
     ----------

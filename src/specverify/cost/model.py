@@ -204,7 +204,7 @@ def ceiling(times: StepTimes, k: int) -> float:
 
     Notes
     -----
-    No bound for a draft that is asked for k tokens and proposes fewer in many rounds, as a look-up does: a text of
+    No bound for a draft that is asked for k tokens and proposes fewer in many rounds, as a lookup does: a text of
     such rounds can be faster than this, since short passes may cost less for a token than the one over k + 1.
 
     Examples

@@ -21,7 +21,7 @@ class StepTimes:
     draft_token : float
         One draft step: reading one token and proposing the next.
     draft_fixed : float
-        What a call of the draft takes whatever it proposes; all of a look-up.
+        What a call of the draft takes whatever it proposes; all of a lookup.
     catch_up : float or None
         A draft step that reads two tokens, as the first one after a round in which all was accepted: the last drafted
         token and the bonus token. None: as long as a step that reads one.

@@ -1,4 +1,4 @@
-"""Prompt look-up: what followed the same words before is proposed again.
+"""Prompt lookup: what followed the same words before is proposed again.
 
 Holds the rule and what is done when a text turns out to be another one; the index is compiled (_lookup.pyx).
 """

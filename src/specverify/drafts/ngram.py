@@ -51,7 +51,7 @@ class NGramDraft:
     them, but are not counted; they are when they come back as part of the text. For one stream and one text the tokens
     are the same on every machine.
 
-    A token costs `order` look-ups and a row some `width` times `order`, however long the text. A text that does not go
+    A token costs `order` lookups and a row some `width` times `order`, however long the text. A text that does not go
     on from that of the last call (shorter, or different in the first counted token or in one of those 1, 2, 4, 8, ...
     from the end of the counted ones) is counted anew. One object is for one text at a time, and for one thread.
 

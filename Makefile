@@ -37,7 +37,7 @@ bench: $(VENV)/installed
 	PYTHON=$(BIN)/python tools/bench.sh
 endif
 
-# With a real model, for an hour and a half. PLAN=quick tries it; LLAMA_WHEEL=FILE saves building llama.cpp.
+# With a real model, for an hour and a quarter. PLAN=quick tries it; LLAMA_WHEEL=FILE saves building llama.cpp.
 study:
 	PYTHON=$(PYTHON) tools/study.sh
 

@@ -7,6 +7,7 @@ compares texts of the real model.
 import json
 import os
 import re
+import statistics
 import subprocess
 import sys
 from dataclasses import replace
@@ -558,6 +559,22 @@ def test_published_tables_are_those_of_the_stored_results():
     text = (ROOT / "BENCHMARKS.md").read_text()
     assert layout.replaced(text, tables.short(stored()), report.MARKER) == text
     assert (ROOT / "docs" / "study.md").read_text() == tables.page(stored())
+
+
+def test_the_readme_quotes_the_stored_results():
+    """Medians over the domains of new text at temperature 0, with a model as draft."""
+    document = stored()["cells"]
+
+    def middle(target, k):
+        cells = [row for row in document["cells"] if (row["target"], row["k"], row["temperature"]) == (target, k, 0)]
+        ups = [row["speedup"][0] for row in cells if row["domain"] in prompts.NEW_TEXT and row["draft"] in models.KINDS]
+        return f"{statistics.median(ups):.2f} times"
+
+    quoted = (
+        f"k = 8 gives {middle('hf-f32', 8)} plain decoding with float32 weights in transformers and {middle('f32', 8)} "
+        f"in llama.cpp, k = 4 gives {middle('q8_0', 4)} with 8-bit weights and {middle('q4_0', 4)} with 4-bit ones"
+    )
+    assert quoted in " ".join((ROOT / "README.md").read_text().split())
 
 
 def test_a_report_is_made_of_lines(toys, small_plan, tmp_path, monkeypatch):

@@ -134,7 +134,7 @@ def adaptive_facts(document):
         kept = sum(row["speedup"][0] >= GOAL for row in rows)
         found.append(
             f"The adaptive length reaches at least {GOAL} of plain decoding, the goal of this study, in {kept} of "
-            f"{len(rows)} cells; its worst is {worst['speedup'][0]:.2f} ({where(worst)}). It promises to lose at most "
+            f"{len(rows)} cells; its worst is {worst['speedup'][0]:.3f} ({where(worst)}). It promises to lose at most "
             f"{PROMISED:.1%}, as far as times can be foreseen."
         )
     return found

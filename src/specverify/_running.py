@@ -25,11 +25,12 @@ _FREE_START = 0.01  # of the target's reading of the prompt: less is a lookup's 
 class Chain:
     """Rates of the steps of a chain, each counted over the rounds that reached it; forgets exponentially."""
 
-    def __init__(self, length: int, first_guess: float, weight: float) -> None:
+    def __init__(self, length: int, first_guess: float, weight: float, *, alike: bool = True) -> None:
         self._tested = [0.0] * length
         self._passed = [0.0] * length
         self._first_guess = first_guess
         self._weight = weight
+        self._alike = alike
 
     @property
     def rounds(self) -> float:
@@ -56,7 +57,8 @@ class Chain:
             self._passed[i] += i < reached
 
     def rates(self, length: int, hope: float = 0.0) -> list[float]:
-        """Estimate each rate; a position that was seldom reached is taken to be like the one before.
+        """Estimate each rate. A position that was seldom reached is taken to be like the one before, if they are alike,
+        else like the first guess.
 
         `hope` counts as so many further rounds that passed.
         """
@@ -65,6 +67,8 @@ class Chain:
         for i in range(length):
             guess = (self._passed[i] + self._weight * guess + hope) / (self._tested[i] + self._weight + hope)
             found.append(guess)
+            if not self._alike:
+                guess = self._first_guess
         return found
 
     def _fade(self, factor: float) -> None:
@@ -169,7 +173,8 @@ class LearnedTimes:
         """What the draft takes to read a token that was written without it."""
         if self._reads.count:
             return self._reads.value
-        if self._draft_cost is None and self._draft_at_most == math.inf:
+        # A call of a lookup takes the same whatever was written without it.
+        if self._draft_cost == 0.0 or (self._draft_cost is None and self._draft_at_most == math.inf):
             return 0.0
         return self._draft(1)
 

@@ -222,7 +222,8 @@ class AdaptiveDraftLength:
         self._max_loss = max_loss
         self._shortest = shortest
         self._accepted = Chain(self.max_k, first_guess=_FIRST_RATE, weight=_RATE_WEIGHT)
-        self._proposed = Chain(self.max_k, first_guess=1.0, weight=_PROPOSAL_WEIGHT)
+        # What proposes one token proposes the next one, too, until something else is seen.
+        self._proposed = Chain(self.max_k, first_guess=1.0, weight=_PROPOSAL_WEIGHT, alike=False)
         if prior is not None:
             self._accepted.assume(prior)
         self._pause = _FIRST_PAUSE

@@ -1,6 +1,7 @@
 """The kit passes what is right and fails what is wrong, each wrong verifier by the layer that claims it."""
 
 import importlib.util
+import re
 
 import mutants
 import numpy as np
@@ -21,6 +22,28 @@ def test_the_product_conforms(isa):
     report = conformance.check(specverify.verify_sampled, greedy=specverify.verify_greedy, layers=FIXED + LAWS)
     assert report.passed, str(report)
     assert [result.layer for result in report.results] == FIXED + LAWS
+
+
+@pytest.mark.parametrize(
+    ("result", "details"),
+    [
+        (
+            lambda n, token, vocab: (n, vocab),
+            r"expected 0 to \d .* next token in \[0, (\d)\), got .*\1\)",
+        ),
+        (lambda n, token, vocab: (7, token), r"expected 0 to \d accepted tokens and a next token in .*, got \(7, \d\)"),
+        (lambda n, token, vocab: None, r"expected \(n_accepted, next_token\), got None"),
+    ],
+)
+def test_what_is_no_verdict_is_said_to_be_none(result, details):
+    """As of a search that runs past the end of a row."""
+
+    def wrong(target, draft, tokens, uniforms):
+        return result(*specverify.verify_sampled(target, draft, tokens, uniforms), target.shape[1])
+
+    report = conformance.check(wrong, layers=["law of a position", "law of a round", "joint frequencies"], rounds=100)
+    assert not any(one.passed for one in report.results)
+    assert all(re.fullmatch(details, one.detail) for one in report.results)
 
 
 def test_the_reference_conforms():

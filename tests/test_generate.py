@@ -375,7 +375,7 @@ def test_an_adaptive_length_says_what_it_chose(models, capsys, monkeypatch):
     monkeypatch.setattr(timing, "step_times", lambda *_, **__: times)
     _, out, _ = call(capsys, "--k", "auto", "--draft", "draft", "--cost")
     n = len(as_json(capsys, "--k", "auto", "--draft", "draft", "--cost")[1]["drafted"])
-    assert f"auto asked for a draft in {n} of {n} rounds, k = 8." in squeezed(out)
+    assert f"auto asked for a draft in {n} of {n} rounds, k = 8; in {n} it was given one." in squeezed(out)
     assert "auto asked" not in call(capsys, "--draft", "draft")[1]
 
 

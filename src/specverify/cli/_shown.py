@@ -4,7 +4,7 @@ Holds no figure of its own: generation.py and adapters/comparison.py compute the
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ..adapters import CachedModel, TextStream
 from ..adapters.comparison import Comparison
@@ -94,8 +94,8 @@ def summarize(screen: Screen, report: Report, compared: Comparison | None) -> No
         line("speed-up", compared.speedup, ".2f", "of tokens per second")
 
 
-def say_lengths(screen: Screen, requested: list[int]) -> None:
-    """Print what draft lengths an adaptive one chose."""
+def say_lengths(screen: Screen, requested: Sequence[int], drafted: Sequence[int]) -> None:
+    """Print what draft lengths an adaptive one chose, and how often something was proposed."""
     asked = [k for k in requested if k]
     screen.print()
     if not asked:
@@ -104,7 +104,10 @@ def say_lengths(screen: Screen, requested: list[int]) -> None:
         )
         return
     lengths = f"{min(asked)}" if min(asked) == max(asked) else f"{min(asked)} to {max(asked)}"
-    screen.paragraph(f"auto asked for a draft in {len(asked)} of {len(requested)} rounds, k = {lengths}.")
+    screen.paragraph(
+        f"auto asked for a draft in {len(asked)} of {len(requested)} rounds, k = {lengths}; in "
+        f"{sum(n > 0 for n in drafted)} it was given one."
+    )
 
 
 def judge(screen: Screen, compared: Comparison) -> None:

@@ -145,9 +145,9 @@ def _passes(text: str) -> tuple[list[tuple[int, float]], str]:
     parts = [part.split(":") for part in text.split(",")]
     try:
         if all(len(part) == 1 for part in parts):
-            return [(n, float(part[0])) for n, part in enumerate(parts, 1)], "refuse"
-        return [(int(n), float(ms)) for n, ms in parts], "linear"
-    except ValueError:
+            return [(n, milliseconds(part[0])) for n, part in enumerate(parts, 1)], "refuse"
+        return [(int(n), milliseconds(ms)) for n, ms in parts], "linear"
+    except (ValueError, argparse.ArgumentTypeError):
         raise argparse.ArgumentTypeError(f"expected 6,30,... or 1:6,5:40,... in milliseconds, got {text!r}") from None
 
 

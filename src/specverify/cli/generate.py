@@ -175,7 +175,7 @@ class _Job:
         if screen:
             summarize(screen, found.report, compared)
             if options.k == "auto" and self.draft is not None:
-                say_lengths(screen, length.requested)
+                say_lengths(screen, length.requested, found.report.drafted)
             if compared:
                 judge(screen, compared)
             if priced:
@@ -184,7 +184,7 @@ class _Job:
                 if not priced.acceptance.max_k:
                     _cost_table.show_ceiling(screen, priced.times)
         else:
-            print(dumps(self._as_json(found, compared, priced)))
+            print(dumps({**self._as_json(found, compared, priced), "requested": length.requested}))
         return 1 if compared and compared.identical is False else 0
 
     def _warm_up(self) -> None:

@@ -12,7 +12,7 @@ from .. import experiments, figures
 from .._work import processes
 from ._accepted import judge_lengths, show_lengths
 from ._json import dumps
-from ._options import add_common, add_plot, non_negative, positive
+from ._options import add_common, add_plot, positive
 from ._progress import Bar
 from ._terminal import Screen
 
@@ -27,7 +27,7 @@ def add(subparsers: Any) -> None:
         "if it does not follow (one false alarm in a million).",
     )
     parser.add_argument("--rounds", type=positive, default=600, help="rounds (default: %(default)s)")
-    parser.add_argument("--k", type=non_negative, default=4, help="drafted tokens in a round (default: 4)")
+    parser.add_argument("--k", type=positive, default=4, help="drafted tokens in a round (default: 4)")
     parser.add_argument("--vocab", type=positive, default=32_000, help="vocabulary size (default: %(default)s)")
     add_plot(parser, "the histogram")
     add_common(parser)

@@ -328,7 +328,8 @@ def _sentence(predictions: Sequence[Prediction], best: Prediction) -> str:
     rate = f"{best.tokens_per_second:.1f} tokens/s"
     if best.k:
         found = "" if best.measured else ", by interpolation"
-        return f"Speculate with k = {best.k}: {rate}, {best.speedup:.2f}x plain decoding{found}."
+        longest = ", the longest considered" if best.k == len(predictions) - 1 else ""
+        return f"Speculate with k = {best.k}{longest}: {rate}, {best.speedup:.2f}x plain decoding{found}."
     if len(predictions) == 1:
         return f"Do not speculate: plain decoding gives {rate}, and no draft length was considered."
     second = max(predictions[1:], key=lambda one: one.tokens_per_second)

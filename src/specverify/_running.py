@@ -133,7 +133,8 @@ class LearnedTimes:
         self._draft_cost = draft_cost
         self._passes = [Median() for _ in range(max_k + 1)]
         self._drafts = [Median() for _ in range(max_k + 1)]
-        self._doubted: set[int] = set()
+        self._doubtful: set[int] = set()
+        self._believed: set[int] = set()
         self._switches = Median()
         self._last: int | None = None
         self._first_plain: float | None = None
@@ -190,11 +191,10 @@ class LearnedTimes:
         self._prefill = None
         self._first_call = None
         self._last = None
-        for n, one in enumerate(self._passes):
-            # A single one may have been disturbed, and could rule its length out for good: once it is tried again.
-            if n and one.count == 1 and n not in self._doubted:
-                self._doubted.add(n)
+        for n in self._doubtful:
+            if self._passes[n].count == 1:
                 self._passes[n] = Median()
+        self._doubtful.clear()
 
     def expected(self, n: int) -> float:
         return self._draft(n) + self._pass(n, 0.5, 0.5)
@@ -217,6 +217,11 @@ class LearnedTimes:
             scored = usual
         else:
             self._observe_pass(scored, n, last)
+            if n and n not in self._believed:
+                # The first of its length may have been disturbed, and could rule it out for good: once it is doubted.
+                self._believed.add(n)
+                if scored > _OUTLIER * usual:
+                    self._doubtful.add(n)
         self._since_plain = 0 if n == last == 0 else self._since_plain + len(done.tokens)
         # Behind the reading of the prompt it is no draft that makes a pass another one.
         self._last = -1 if first else n

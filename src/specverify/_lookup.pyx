@@ -101,7 +101,6 @@ cdef class SuffixIndex:
         """Give the length of the longest suffix that occurs earlier, and where it ends first; (0, 0) without any."""
         return self.matched, self.states[self.here].end if self.here else 0
 
-
     cdef void _begin(self) noexcept:
         self.n = self.n_states = self.n_edges = self.matched = 0
         self.last = self.here = 0
@@ -142,7 +141,6 @@ cdef class SuffixIndex:
             self.slots[self._slot_of(self.edges[edge].state, self.edges[edge].token)] = <int32_t>edge
         return False
 
-
     cdef Py_ssize_t _slot_of(self, int32_t state, int64_t token) noexcept:
         """The slot of an edge, or the free one in which it belongs."""
         cdef Py_ssize_t slot = <Py_ssize_t>(mixed(state, token) & <uint64_t>(self.n_slots - 1))
@@ -177,7 +175,6 @@ cdef class SuffixIndex:
         self.edges[self.n_edges] = Edge(token=token, state=state, target=target, next=one.edges)
         self.slots[self._slot_of(state, token)] = one.edges = <int32_t>self.n_edges
         return False
-
 
     cdef bint _append(self, int64_t token) noexcept:
         """Take one more token in; true if there is no memory for it, and then the index is of no more use."""

@@ -479,7 +479,18 @@ def test_characters_come_whole_however_tokens_cut_them(text, size):
 def test_bytes_that_are_no_character_are_shown_as_such_at_last():
     assert "".join(stream_of([b"a", b"\xff", b"b"])) == "a\ufffdb"
     assert stream_of([b"a", b"\xe6\xbc"]) == ["a", "", "\ufffd"]
-    assert len(stream_of([b"\xff"] * 10)[3]) == 4  # waits for the rest of one character, not for ever
+    assert stream_of([b"\xff"] * 5)[3:5] == ["\ufffd"] * 2  # waits for the rest of one character, not for ever
+
+
+def test_stray_bytes_leave_the_characters_behind_them_whole():
+    """Bytes of characters of 1 to 4 bytes, up to 3 of them replaced: in pieces as at once."""
+    assert "".join(stream_of([bytes([one]) for one in b"\x9f\x98\x80" + "漢b".encode()])) == "\ufffd" * 3 + "漢b"
+    for seed in range(1000):
+        rng = np.random.default_rng(seed)
+        data = bytearray("".join(rng.choice(list("aé漢😀b"), 8)).encode())
+        for _ in range(rng.integers(4)):
+            data[rng.integers(len(data))] = rng.integers(256)
+        assert "".join(stream_of([bytes([one]) for one in data])) == data.decode("utf-8", "replace"), seed
 
 
 def bytes_of(tokens):

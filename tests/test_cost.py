@@ -298,6 +298,19 @@ def test_measured_steps_are_those_of_the_models():
     assert verified == [0, 0, 1, 1, 4, 4] * 4
 
 
+def test_a_cache_of_another_text_is_emptied_first():
+    clock = [0.0]
+    target, draft = FakeModel(clock, lambda n: float(n)), FakeModel(clock, lambda n: float(n))
+    steps = []
+    for model, name in ((draft, "draft"), (target, "target")):
+        step = Step(model, name)
+        del step.begin
+        model.n_cached = 50
+        steps.append(step)
+    cost.measure_steps(*steps, [1, 2, 3], (1,), 1, clock=lambda: clock[0])
+    assert (target.calls[0], draft.calls[0]) == (3, 3)
+
+
 def test_one_slow_second_does_not_count():
     clock, calls = [0.0], itertools.count()
 
@@ -375,6 +388,17 @@ def test_the_command_advises(capsys):
     assert code == 0
     assert out.splitlines()[-1].startswith("Do not speculate: plain decoding gives 166.7 tokens/s")
     assert out.splitlines()[2].split() == ["1", "2.000", "30.000", "66.7", "0.40x", "0.40x"]
+
+
+def test_a_clock_that_stands_still_gives_no_traceback(capsys):
+    code, out, _ = call(capsys, "--target", "6,0", "--acceptance", "0.8")
+    assert code == 0
+    assert "inf" in out
+
+
+def test_numbers_of_numpy_are_written(capsys):
+    times = StepTimes(target=((np.int64(1), np.float64(0.5)), (np.int64(2), np.float32(0.75))))
+    assert cost.from_json(json.loads(json.dumps(cost.to_json(times))))[0] == times
 
 
 def test_the_command_interpolates_between_pairs_and_says_so(capsys):

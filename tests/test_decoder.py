@@ -461,6 +461,34 @@ def test_no_grammar_is_asked_about_a_text_that_has_ended(k, options):
     assert report.finish_reason == "end"
 
 
+@pytest.mark.parametrize("stop", [[[5]], [[4, 5]], [[3, 4, 5], [9]]])
+def test_no_grammar_is_asked_about_a_text_that_a_stop_sequence_ended(stop):
+    """Nor by the draft, for which the grammar says the same."""
+
+    def ending(text):
+        assert text[-1] < 5, "asked about a text that has ended"
+        return words_of([text[-1] + 1])
+
+    class Asking:
+        def begin(self, start):
+            self.start = start
+
+        def __call__(self, prefix, k):
+            tokens = list(prefix)
+            for _ in range(k):
+                allowed = np.flatnonzero(np.unpackbits(self.start.mask(tokens).view(np.uint8), bitorder="little"))
+                tokens.append(int(allowed[0]))
+            return tokens[len(prefix) :], None
+
+    def counting(prefix, proposed):
+        return np.eye(64, dtype=np.float32)[[(t + 1) % 64 for t in [prefix[-1], *proposed]]]
+
+    for k in (0, 1, 3, 6):
+        tokens, report = decode([1], 20, Asking(), counting, k, mask=ending, stop=stop)
+        assert tokens == [2, 3, 4, 5]
+        assert report.finish_reason == "stop"
+
+
 def test_what_a_step_was_told_stays_as_it_was():
     told = []
 
@@ -581,10 +609,20 @@ def test_wrong_options():
         "normalized: expected False, except for prob.*, got True": {"normalized": True},
         r"bias: expected shape \[V\], got \(1, 2\)": {"bias": [[0.0, 0.0]]},
         r"bias\[1\] = nan: expected a number below infinity": {"bias": [0.0, math.nan]},
+        r"bias\[0, 1\] = inf|bias\[1\] = inf": {"bias": [0.0, 1e300]},
         r"stop\[1\]: expected at least one token": {"stop": [[1], []]},
     }.items():
         with pytest.raises(ValueError, match=message):
             SpeculativeDecoder(agreeing, following, **options)
+
+
+def test_a_bias_cannot_be_written_to_by_a_draft():
+    class Writing(LogitDraft):
+        def begin(self, start):
+            start.bias[0] = 9.0
+
+    with pytest.raises(ValueError, match="read-only"):
+        decode([1], 3, Writing(), random_target, bias=np.zeros(64))
 
 
 def test_a_draft_length_outside_the_limit_is_refused():
@@ -656,6 +694,7 @@ def test_a_round_that_fails_after_its_verdict_was_never_there():
             {"mask": lambda text: np.full(4, -1)},
         ),
         (ValueError, r"mask: expected bool \[128\], got \[5\]", {"mask": lambda text: np.ones(5, bool)}),
+        (ValueError, r"mask: expected bool \[128\], got \[1\]", {"mask": lambda text: [True]}),
         (
             ValueError,
             r"mask: expected shape \[V\] of bool, got \(1, 128\)",

@@ -426,3 +426,17 @@ def test_a_token_that_the_draft_cannot_have_drawn():
     draft[0, 1] = 0
     draft[1, 2] = target[1, 2] = 0
     assert sampled(target, draft).n_accepted == 1
+
+
+def test_booleans_of_another_length():
+    """A word holds 32 tokens, so two of three would pass for three."""
+    options = {"sampling": specverify.Sampling()}
+    for mask in ([True, True], [True] * 40):
+        got = len(mask)
+        with pytest.raises(ValueError, match=exactly(f"mask: expected shape [3] of bool, got ({got},)")):
+            specverify.probabilities(np.zeros(3), mask=mask, **options)
+        with pytest.raises(ValueError, match=exactly(f"mask: expected shape [B, 3] of bool, got (2, {got})")):
+            specverify.sample(np.zeros((2, 3)), [0.5, 0.5], mask=[mask] * 2, **options)
+        expected = f"mask: expected shape (1, 1) (one bit a token) or bool (1, 3), got bool (1, {got})"
+        with pytest.raises(ValueError, match=exactly(expected)):
+            specverify.verify_sampled(np.zeros((1, 3)), None, [], [0.9], mask=[mask], **options)

@@ -277,13 +277,13 @@ def _set_sampling(rounds: np.ndarray, sampling: Any, keep: list[Any]) -> None:
 
 
 def _set_mask(rounds: np.ndarray, mask: Any, layout: _Layout, keep: list[Any]) -> None:
-    if mask is None:
+    if mask is None or not len(rounds):
         return
-    vocab = int(rounds["vocab"][0]) if len(rounds) else 0
+    vocab = int(rounds["vocab"][0])
     words = (vocab + 31) // 32
     padded = layout.form == "padded"
     shape = (len(rounds), layout.width, words) if padded else (layout.flat(1), words)
-    rows = _inputs.as_mask(mask, shape)
+    rows = _inputs.as_mask(mask, shape, vocab)
     rounds["mask_stride"] = rows.strides[-2]
     rounds["mask"] = _addresses(rows, (np.arange(len(rounds)) if padded else layout.target) * rows.strides[0], keep)
 

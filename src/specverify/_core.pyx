@@ -270,7 +270,7 @@ cdef object gate_sampling(dict options, sv_round* given, sv_sampling* sampling):
         sampling.top_p, sampling.min_p = one.top_p, one.min_p
         given.sampling = sampling
     if mask is not None:
-        mask = _inputs.as_mask(mask, (given.k + 1, (given.vocab + 31) // 32))
+        mask = _inputs.as_mask(mask, (given.k + 1, (given.vocab + 31) // 32), given.vocab)
         given.mask = <const uint32_t*>data_of(mask)
         given.mask_stride = stride_of(mask, 0)
     if bias is not None:

@@ -173,13 +173,15 @@ def as_bounds(cu_lengths: Any, target_rows: int) -> np.ndarray:
     return array
 
 
-def as_mask(mask: Any, shape: tuple[int, ...]) -> np.ndarray:
+def as_mask(mask: Any, shape: tuple[int, ...], vocab: int) -> np.ndarray:
     """Give a packed token bitmask: int32 words, one row for each target row, at least ceil(V / 32) words wide."""
     array = _as_array(mask, "mask")
     if array.dtype == bool and array.ndim:
+        if array.shape[-1] != vocab:
+            raise ValueError(
+                f"mask: expected shape {shape} (one bit a token) or bool {(*shape[:-1], vocab)}, got bool {array.shape}"
+            )
         array = _packed(array)
-        if array.shape[-1] > shape[-1]:
-            raise ValueError(f"mask: expected shape {shape} (one bit a token) or bool [..., V], got {mask.shape}")
     if array.dtype not in (np.int32, np.uint32):
         raise TypeError(f"mask: expected int32 words of 32 tokens each, or bool, got dtype {array.dtype}")
     if array.shape[:-1] != shape[:-1] or array.ndim == 0 or array.shape[-1] < shape[-1]:
@@ -202,6 +204,11 @@ def as_mask_words(words: Any, width: int | None = None) -> np.ndarray:
         expected = "[ceil(V / 32)]" if width is None else f"({width},), as at the position before"
         raise ValueError(f"mask: expected shape {expected}, got {array.shape}")
     return array.view(np.int32)
+
+
+def is_boolean(mask: Any) -> bool:
+    """Tell whether a mask is given as one truth value a token."""
+    return bool(_as_array(mask, "mask").dtype == bool)
 
 
 def _packed(allowed: np.ndarray) -> np.ndarray:
@@ -240,7 +247,9 @@ def as_bias_row(bias: Any) -> np.ndarray:
     array = _as_array(bias, "bias")
     if array.ndim != 1 or not len(array):
         raise ValueError(f"bias: expected shape [V], got {array.shape}")
-    return as_bias(array, 1, len(array)).copy()
+    row = as_bias(as_bias(array, 1, len(array)), 1, len(array)).copy()  # float32 may overflow to infinity
+    row.setflags(write=False)
+    return row
 
 
 def known_vocab(rows: SparseRows) -> int:

@@ -10,6 +10,7 @@ draft is decided by draft_length.py. Between two rounds these statements hold, h
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
@@ -217,7 +218,7 @@ class _Run:
             decoder._greedy,
             decoder._sampling,
             draft_stream,
-            decoder._mask,
+            None if decoder._mask is None else self._allowed,
             decoder._bias,
             decoder._ending.end_tokens,
         )
@@ -263,7 +264,7 @@ class _Run:
         text, decoder = self._text, self._decoder
         remaining = self._end - len(text)
         asked = decoder._length.choose(remaining - 1)
-        if not 0 <= asked < remaining:
+        if not (isinstance(asked, Integral) and 0 <= asked < remaining):
             name = type(decoder._length).__name__
             raise ValueError(f"{name}.choose({remaining - 1}): expected 0 to {remaining - 1}, got {asked}")
 
@@ -314,7 +315,7 @@ class _Run:
             )
         options: dict[str, Any] = {}
         if decoder._mask is not None:
-            options["mask"] = self._mask_rows(decoder._mask, proposed)
+            options["mask"] = self._mask_rows(proposed)
             width = getattr(target_rows, "shape", (decoder._mask.vocab,))[-1]
             if decoder._mask.vocab not in (None, width):
                 raise ValueError(f"mask: expected bool [{width}], got [{decoder._mask.vocab}]")
@@ -333,18 +334,25 @@ class _Run:
         verdict: Verdict = decoder._rule(target_rows, rows, tokens, uniforms, normalized=decoder._normalized, **options)
         return verdict
 
-    def _mask_rows(self, mask: MaskStep, proposed: list[int]) -> np.ndarray:
-        """Give the bitmask of each position; no grammar is asked after a token that is not allowed or ends the text."""
+    def _allowed(self, text: Sequence[int]) -> np.ndarray:
+        """Ask the grammar; of drafted tokens that have ended the text it says nothing: all."""
+        mask = self._decoder._mask
+        assert mask is not None
+        if mask.n_words is not None and self._decoder._ending.ended(text, self._start, len(self._text)):
+            return np.full(mask.n_words, -1, np.int32)
+        return mask(text)
+
+    def _mask_rows(self, proposed: list[int]) -> np.ndarray:
+        """Give the bitmask of each position; after a token that is not allowed no grammar says anything: all."""
         path = list(self._text)
-        words = mask(path)
+        words = self._allowed(path)
         rows = np.full((len(proposed) + 1, len(words)), -1, np.int32)
         for i, token in enumerate(proposed):
             rows[i] = words
-            allowed = 0 <= token < 32 * len(words) and words[token // 32] >> (token % 32) & 1
-            if not allowed or token in self._decoder._ending.end_tokens:
+            if not (0 <= token < 32 * len(words) and words[token // 32] >> (token % 32) & 1):
                 return rows
             path.append(token)
-            words = _inputs.as_mask_words(mask(path), len(words))
+            words = _inputs.as_mask_words(self._allowed(path), len(words))
         rows[-1] = words
         return rows
 
@@ -362,16 +370,18 @@ class _Run:
 
 
 class _Packed:
-    """A grammar whose answers are packed words, whatever it gives; it remembers the length of booleans."""
+    """A grammar whose answers are packed words, whatever it gives; it knows how many, and the length of booleans."""
 
     def __init__(self, mask: MaskStep) -> None:
         self._mask = mask
+        self.n_words: int | None = None
         self.vocab: int | None = None
 
     def __call__(self, text: Sequence[int]) -> np.ndarray:
         answer = self._mask(text)
         words = _inputs.as_mask_words(answer)
-        self.vocab = len(answer) if len(answer) != len(words) else None
+        self.n_words = len(words)
+        self.vocab = len(answer) if _inputs.is_boolean(answer) else None
         return words
 
 

@@ -160,8 +160,9 @@ class AdaptiveDraftLength:
     **Budget.** Every round with a draft is entered in an account: its duration, less what plain decoding takes for the
     tokens that came out; and so is the extra time of a plain step that follows it. A draft is asked for only if the
     account would stay within ``max_loss`` of the time so far (or of `shortest` tokens) even if none of it were
-    accepted. Only reading the prompt may exceed it, when past rounds make it likely to pay within `shortest` tokens. So
-    a text loses at most `max_loss`, as far as times can be foreseen, and what was won may be spent.
+    accepted. Only what is read before a text's first draft may exceed it, when past rounds make it likely to pay within
+    `shortest` tokens. So a text loses at most `max_loss`, as far as times can be foreseen, and what was won may be
+    spent.
 
     **Exploration.** Where no length is predicted to win, one that could win if things went well is tried after a pause;
     pauses double while this fails, and start anew when a round has won. If not even full acceptance could win, nothing
@@ -288,12 +289,12 @@ class AdaptiveDraftLength:
         if requested:
             self._draft_began = True
             self._unread = 0
+            self._all_accepted = 0 < n == done.n_accepted
             self._proposed.observe(requested, n)
         else:
             self._unread += tokens
             self._wait = max(0, self._wait - 1)
             self._idle += 1
-        self._all_accepted = 0 < n == done.n_accepted
         if n:
             self._accepted.observe(n, done.n_accepted)
             self._idle = 0
@@ -309,7 +310,11 @@ class AdaptiveDraftLength:
         """
         if late <= room:
             room -= late
-        elif self._accepted.rounds >= _SURE_ROUNDS and self._best(most, plain)[1] * horizon > _SURE_GAIN * late:
+        elif (
+            not self._draft_began  # once a text, or each pause would be excused when it ends
+            and self._accepted.rounds >= _SURE_ROUNDS
+            and self._best(most, plain)[1] * horizon > _SURE_GAIN * late
+        ):
             self._excused = late
         else:
             return 0

@@ -64,7 +64,7 @@ def sample(
     """
     rows, single = _stack(rows)
     uniforms = _inputs.as_draw_uniforms(uniform, len(rows))
-    mask = _stack_mask(mask, single)
+    mask = _stack_mask(mask, single, rows.shape[-1])
     options: _batch.Options = {"sampling": sampling, "mask": mask, "bias": bias}
     token: Any = _draw_one(rows[0], uniforms[0], options) if single else None
     if token is None:
@@ -105,7 +105,9 @@ def probabilities(rows: Any, sampling: Sampling | None = None, *, mask: Any = No
     [0.625, 0.375, 0.0]
     """
     rows, single = _stack(rows)
-    law = _batch.probabilities(rows, single, {"sampling": sampling, "mask": _stack_mask(mask, single), "bias": bias})
+    law = _batch.probabilities(
+        rows, single, {"sampling": sampling, "mask": _stack_mask(mask, single, rows.shape[-1]), "bias": bias}
+    )
     return law[0] if single else law
 
 
@@ -128,11 +130,14 @@ def _stack(rows: Any) -> tuple[np.ndarray, bool]:
     return array.reshape(-1, 1, array.shape[-1]), array.ndim == 1
 
 
-def _stack_mask(mask: Any, single: bool) -> Any:
+def _stack_mask(mask: Any, single: bool, vocab: int) -> Any:
     if mask is None:
         return None
     words = np.asarray(mask)
     if words.ndim != (1 if single else 2):
         expected = "[ceil(V / 32)]" if single else "[B, ceil(V / 32)]"
         raise ValueError(f"mask: expected shape {expected}, got {words.shape}")
+    if words.dtype == bool and words.shape[-1] != vocab:
+        expected = f"[{vocab}]" if single else f"[B, {vocab}]"
+        raise ValueError(f"mask: expected shape {expected} of bool, got {words.shape}")
     return words.reshape(1, 1, -1) if single else words[:, None, :]

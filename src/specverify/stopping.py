@@ -75,6 +75,13 @@ class Ending:
                 return n, "length"
         return len(block), None
 
+    def ended(self, text: Sequence[int], start: int, since: int) -> bool:
+        """Tell whether a text, whose new tokens begin at `start`, has ended at place `since` or later, limits aside."""
+        return any(
+            text[i] in self.end_tokens or (text[i] in self._by_last and self._stops(text[:i], start, [text[i]]))
+            for i in range(since, len(text))
+        )
+
     def _stops(self, text: Sequence[int], start: int, added: Sequence[int]) -> bool:
         for sequence in self._by_last[added[-1]]:
             missing = max(0, len(sequence) - len(added))  # tokens of the sequence that stand before the block

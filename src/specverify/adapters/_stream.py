@@ -39,10 +39,17 @@ class TextStream:
         """Append a token; give the text that can be shown now, "" while a character is incomplete."""
         self._waiting.append(token)
         new = self._new_text()
-        if 0 < len(new) - len(new.rstrip(_UNFINISHED)) < _LONGEST:
-            return ""
-        self._shown, self._waiting = self._waiting, []
-        return new
+        if not _marks(new):
+            self._shown, self._waiting = self._waiting, []
+            return new
+        shown = ""
+        while _marks(new) >= _LONGEST:
+            # Too many for one character: the first token is what it is, the last ones may still become one.
+            first, self._waiting = self._waiting[:1], self._waiting[1:]
+            shown += self._decode([*self._shown, *first])[len(self._decode(self._shown)) :]
+            self._shown = [*self._shown, *first]
+            new = self._new_text()
+        return shown
 
     @property
     def waiting(self) -> str:
@@ -58,3 +65,7 @@ class TextStream:
     def _new_text(self) -> str:
         before = self._decode(self._shown)
         return self._decode([*self._shown, *self._waiting])[len(before) :]
+
+
+def _marks(text: str) -> int:
+    return len(text) - len(text.rstrip(_UNFINISHED))

@@ -81,7 +81,7 @@ class Model(CachedModel):
                 f"model: expected layers of attention, whose cache can be rolled back, got {', '.join(sorted(others))} "
                 f"in {name}"
             )
-        longest = getattr(config, "max_position_embeddings", n_ctx)
+        longest = getattr(config, "max_position_embeddings", None) or n_ctx
         if longest is None:
             raise ValueError(f"n_ctx: expected the most tokens of a text, which {name} does not say, got None")
         accepted = inspect.signature(model.forward).parameters

@@ -119,7 +119,9 @@ class MarkedText:
 def _cells(text: str) -> int:
     """Count the cells that a terminal gives a text: none to a combining character, two to a wide one."""
     return sum(
-        0 if unicodedata.category(one) in ("Mn", "Me", "Cf") else 1 + (unicodedata.east_asian_width(one) in "WF")
+        0
+        if unicodedata.category(one) in ("Mn", "Me", "Cf") or "\u1160" <= one <= "\u11ff"  # Hangul joins the one before
+        else 1 + (unicodedata.east_asian_width(one) in "WF")
         for one in text
     )
 

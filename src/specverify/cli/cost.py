@@ -99,6 +99,8 @@ def run(options: argparse.Namespace) -> int:
         advice = cost.recommend(times, acceptance, max_k, proposed)
     except (OSError, ValueError) as error:
         return fail(error)
+    except RecursionError:
+        return fail(ValueError(f"--from: {options.file}: expected what generate --cost writes, got nested too deeply"))
     if options.json:
         print(dumps(_cost_table.as_json(times, acceptance, proposed, advice)))
     else:

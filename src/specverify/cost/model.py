@@ -142,7 +142,13 @@ def predict(
     seconds += all_accepted * (1.0 - shares[0]) * times.extra_catch_up
     seconds += max(0.0, 1.0 - sum(share * share for share in shares)) * times.switch
     return Prediction(
-        k, tokens, seconds, tokens / seconds, tokens * plain / seconds, ceiling(times, k), times.is_measured(k + 1)
+        k,
+        tokens,
+        seconds,
+        tokens / seconds if seconds else math.inf,
+        tokens * plain / seconds if seconds else math.inf,
+        ceiling(times, k),
+        times.is_measured(k + 1),
     )
 
 

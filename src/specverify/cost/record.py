@@ -1,7 +1,7 @@
 """What was measured as JSON, for ``specverify cost --from``."""
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .acceptance import Acceptance, ProposedLengths
@@ -28,17 +28,20 @@ def to_json(
     """
 
     def law(one: Acceptance | ProposedLengths | None) -> dict[str, Any] | None:
-        return None if one is None else {"rates": list(one.rates), "tested": list(one.tested)}
+        return None if one is None else {"rates": [*map(float, one.rates)], "tested": [*map(float, one.tested)]}
+
+    def table(pairs: Sequence[tuple[int, float]]) -> list[list[float]]:
+        return [[int(n), float(seconds)] for n, seconds in pairs]
 
     return {
         "times": {
-            "target": [list(pair) for pair in times.target],
-            "draft_token": times.draft_token,
-            "draft_fixed": times.draft_fixed,
-            "catch_up": times.catch_up,
-            "draft_start": times.draft_start,
-            "switch": times.switch,
-            "verify": [list(pair) for pair in times.verify],
+            "target": table(times.target),
+            "draft_token": float(times.draft_token),
+            "draft_fixed": float(times.draft_fixed),
+            "catch_up": None if times.catch_up is None else float(times.catch_up),
+            "draft_start": float(times.draft_start),
+            "switch": float(times.switch),
+            "verify": table(times.verify),
             "between": times.between,
         },
         "acceptance": law(acceptance),

@@ -73,6 +73,8 @@ def measure_steps(
         begin = getattr(step, "begin", None)
         if begin is not None:
             begin(start)
+        elif hasattr(step, "n_cached"):
+            cut_back(step, 0)
     rounds = _Rounds(draft_step, target_step, prompt, verify, clock)
     for repeat in range(repeats + 1):
         for k in (0, *lengths):

@@ -143,11 +143,12 @@ def adaptive_facts(document):
 
 def caution_facts(document, adaptive):
     """Say where an adaptive length is farthest below the best fixed one."""
-    fixed = {}
-    for row in document["cells"]:
-        if row["k"] not in (0, *grid.ADAPTIVE):
-            fixed.setdefault(_cell(row), []).append((row["speedup"][0], row["k"]))
-    pairs = [(max(fixed[_cell(row)]), row) for row in adaptive if _cell(row) in fixed]
+    names = ("target", "draft", "temperature", "domain")
+    fixed = by([row for row in document["cells"] if row["k"] not in (0, *grid.ADAPTIVE)], *names)
+    pairs = []
+    for row in adaptive:
+        found = [(one["speedup"][0], one["k"]) for one in fixed.get(tuple(row[name] for name in names), ())]
+        pairs += [(max(found), row)] if found else []
     if not pairs:
         return []
     (best, k), row = max(pairs, key=lambda pair: pair[0][0] / pair[1]["speedup"][0])
@@ -155,10 +156,6 @@ def caution_facts(document, adaptive):
         f"What this caution costs at most: {row['speedup'][0]:.2f} where k = {k} gives {best:.2f} ({where(row)}). A "
         "longer draft, were it rejected, would lose more there than may be lost in so short a text."
     ]
-
-
-def _cell(row):
-    return tuple(row[name] for name in ("target", "draft", "temperature", "domain"))
 
 
 def share_facts(document):

@@ -33,8 +33,7 @@ def measure(models, group, drafts, text):
         start = Start(text, sampling is None, sampling, np.random.default_rng(0))
         step = models.draft_step(draft)
         if beside is None or draft in KINDS:
-            settings = {"verify": verify, "start": start, "clock": texts.CLOCK}
-            times = cost.measure_steps(step, target, text, KS, REPEATS, **settings)
+            times = cost.measure_steps(step, target, text, KS, REPEATS, verify=verify, start=start, clock=texts.CLOCK)
             beside = beside or times
         if draft in grid.FOUND:
             own = found_draft(models.draft_step(draft), text, start)

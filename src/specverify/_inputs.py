@@ -191,11 +191,15 @@ def as_mask(mask: Any, shape: tuple[int, ...], vocab: int) -> np.ndarray:
     return np.ascontiguousarray(array, np.uint32)
 
 
-def as_mask_words(words: Any, width: int | None = None) -> np.ndarray:
-    """Give what a grammar answers, the bitmask of one position, as int32; of `width` words, once that is known."""
+def as_mask_words(words: Any, width: int | None = None) -> tuple[np.ndarray, int | None]:
+    """Give what a grammar answers, the bitmask of one position, as int32; of `width` words, once that is known.
+
+    Beside it V, where the answer tells it: one truth value a token.
+    """
     array = _as_array(words, "mask")
+    vocab = None
     if array.dtype == bool and array.ndim == 1:
-        array = _packed(array)
+        array, vocab = _packed(array), len(array)
     elif array.dtype == bool:
         raise ValueError(f"mask: expected shape [V] of bool, got {array.shape}")
     if array.dtype not in (np.int32, np.uint32):
@@ -203,12 +207,7 @@ def as_mask_words(words: Any, width: int | None = None) -> np.ndarray:
     if array.ndim != 1 or (width is not None and len(array) != width):
         expected = "[ceil(V / 32)]" if width is None else f"({width},), as at the position before"
         raise ValueError(f"mask: expected shape {expected}, got {array.shape}")
-    return array.view(np.int32)
-
-
-def is_boolean(mask: Any) -> bool:
-    """Tell whether a mask is given as one truth value a token."""
-    return bool(_as_array(mask, "mask").dtype == bool)
+    return array.view(np.int32), vocab
 
 
 def _packed(allowed: np.ndarray) -> np.ndarray:

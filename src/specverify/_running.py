@@ -16,9 +16,10 @@ _PLAIN_ROUNDS = 2  # plain steps that are timed before anything is drafted
 _REFRESH_TOKENS = 256  # a plain step is timed at least so often
 _MEDIAN_OF = 9
 _OUTLIER = 3.0  # times the expected duration: more is not the draft's fault
-_SECOND_TOKEN = 0.8  # of a plain step, for the second token of a pass: .35 to 3 were measured
+_SECOND_TOKEN = 0.8  # of a plain step, for the second token of a pass: .5 to 1.9 in docs/study.md
 _LEAST_SLOPE = 0.25  # of a plain step, for a further token in the worst case
 _DRAFT_GUESS = 0.2  # of a plain step, for drafting a token with a draft of which nothing is known
+_NO_DRAFT = -1  # before the second pass of a text: that another length came first was no draft's doing
 _FREE_START = 0.01  # of the target's reading of the prompt: less is a lookup's index
 
 
@@ -83,16 +84,15 @@ class KnownTimes:
 
     def __init__(self, times: StepTimes, longest: int) -> None:
         self.longest = longest
-        self.plain: float | None = times.plain_seconds
+        self.plain = times.plain_seconds
         self.extra_catch_up = times.extra_catch_up
         self.switch = times.switch
         self.read = times.extra_catch_up
-        self.start: float | None = times.draft_start
+        self.start = times.draft_start
         self._costs = [
             times.draft_seconds(n) + times.target_seconds(n + 1) + times.verify_seconds(n) for n in range(longest + 1)
         ]
         self._draft_nothing = times.draft_seconds(0)
-        self._plain = times.plain_seconds
         self._last: int | None = None
 
     def begin(self) -> None:
@@ -113,11 +113,11 @@ class KnownTimes:
         switching = self.switch if last is not None and last != n else 0.0
         if not requested:
             return switching
-        reading = self.read * unread + (0.0 if began else (self.start or 0.0))
+        reading = self.read * unread + (0.0 if began else self.start)
         if not n:
             return switching + reading + self._draft_nothing
         spent = self._costs[n] + reading + switching + (self.extra_catch_up if late else 0.0)
-        return spent - len(done.tokens) * self._plain
+        return spent - len(done.tokens) * self.plain
 
 
 class LearnedTimes:
@@ -136,7 +136,7 @@ class LearnedTimes:
         self._doubtful: set[int] = set()
         self._believed: set[int] = set()
         self._switches = Median()
-        self._last: int | None = None
+        self._last = _NO_DRAFT
         self._first_plain: float | None = None
         self._reads = Median()
         self._starts = Median()
@@ -190,7 +190,7 @@ class LearnedTimes:
     def begin(self) -> None:
         self._prefill = None
         self._first_call = None
-        self._last = None
+        self._last = _NO_DRAFT
         for n in self._doubtful:
             if self._passes[n].count == 1:
                 self._passes[n] = Median()
@@ -223,17 +223,16 @@ class LearnedTimes:
                 if scored > _OUTLIER * usual:
                     self._doubtful.add(n)
         self._since_plain = 0 if n == last == 0 else self._since_plain + len(done.tokens)
-        # Behind the reading of the prompt it is no draft that makes a pass another one.
-        self._last = -1 if first else n
+        self._last = _NO_DRAFT if first else n
         if plain is None:
             return 0.0
         # A pause of the whole machine is not the draft's fault.
         scored = min(scored, _OUTLIER * usual)
         if n:
             return drafted + scored - len(done.tokens) * plain
-        return drafted + (scored - plain if last is not None and last > 0 else 0.0)
+        return drafted + (scored - plain if last > 0 else 0.0)
 
-    def _observe_pass(self, seconds: float, n: int, last: int | None) -> None:
+    def _observe_pass(self, seconds: float, n: int, last: int) -> None:
         if n == last:
             self._passes[n].add(seconds)
             if n == 0 and self._first_plain is not None and not self._switches.count:

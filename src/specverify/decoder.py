@@ -20,7 +20,7 @@ from ._result import Verdict
 from .draft_length import DraftLength, FixedDraftLength
 from .generation import Generation, Round, report_of
 from .sampling import Sampling
-from .steps import DraftStep, MaskStep, Start, TargetStep, cut_back
+from .steps import DraftStep, MaskStep, Start, TargetStep, begin_text, cut_back
 from .stopping import Ending
 from .verify import RULES, verify_greedy
 
@@ -222,12 +222,8 @@ class _Run:
             decoder._bias,
             decoder._ending.end_tokens,
         )
-        steps: tuple[Any, ...] = (decoder._draft_step, decoder._target_step)
-        for step in steps:
-            if hasattr(step, "begin"):
-                step.begin(start)
-            elif hasattr(step, "n_cached"):
-                cut_back(step, 0)
+        for step in (decoder._draft_step, decoder._target_step):
+            begin_text(step, start)
 
     @property
     def new_tokens(self) -> list[int]:
@@ -352,7 +348,7 @@ class _Run:
             if not (0 <= token < 32 * len(words) and words[token // 32] >> (token % 32) & 1):
                 return rows
             path.append(token)
-            words = _inputs.as_mask_words(self._allowed(path), len(words))
+            words, _ = _inputs.as_mask_words(self._allowed(path), len(words))
         rows[-1] = words
         return rows
 
@@ -378,10 +374,8 @@ class _Packed:
         self.vocab: int | None = None
 
     def __call__(self, text: Sequence[int]) -> np.ndarray:
-        answer = self._mask(text)
-        words = _inputs.as_mask_words(answer)
+        words, self.vocab = _inputs.as_mask_words(self._mask(text))
         self.n_words = len(words)
-        self.vocab = len(answer) if _inputs.is_boolean(answer) else None
         return words
 
 

@@ -138,6 +138,14 @@ class Start:
     end_tokens: frozenset[int] = frozenset()
 
 
+def begin_text(step: Any, start: Start) -> None:
+    """Tell a step that a text begins; what is in the cache of one that does not want to know is of another text."""
+    if hasattr(step, "begin"):
+        step.begin(start)
+    else:
+        cut_back(step, 0)
+
+
 def cut_back(step: Any, keep: int) -> None:
     """Leave at most `keep` tokens in a step's cache, if it has one; RuntimeError if it does not shrink."""
     if not hasattr(step, "n_cached") or step.n_cached <= keep:

@@ -119,10 +119,10 @@ def judge(screen: Screen, compared: Comparison) -> None:
         )
         return
     if compared.identical:
-        screen.paragraph("PASS: the text equals plain decoding of the target, token for token", "good")
+        screen.verdict(True, "the text equals plain decoding of the target, token for token")
         return
     effect = compared.batch_effect
-    text = f"FAIL: the text DIFFERS FROM plain decoding of the target from its token {compared.first_difference} on. "
+    text = f"the text DIFFERS FROM plain decoding of the target from its token {compared.first_difference} on. "
     if effect is None:
         text += "One of the two ended early."
     else:
@@ -140,4 +140,4 @@ def judge(screen: Screen, compared: Comparison) -> None:
                 f"but both have token {effect.single_token} as the most probable one: this is a fault of the "
                 "draft/verify loop."
             )
-    screen.paragraph(text, "bad")
+    screen.verdict(False, text)

@@ -99,8 +99,6 @@ def run(options: argparse.Namespace) -> int:
         advice = cost.recommend(times, acceptance, max_k, proposed)
     except (OSError, ValueError) as error:
         return fail(error)
-    except RecursionError:
-        return fail(ValueError(f"--from: {options.file}: expected what generate --cost writes, got nested too deeply"))
     if options.json:
         print(dumps(_cost_table.as_json(times, acceptance, proposed, advice)))
     else:
@@ -122,7 +120,7 @@ def _given(
                 raise ValueError(f"--{name.replace('_', '-')}: expected with --target only, the file holds the times")
         try:
             return cost.from_json(json.loads(options.file.read_text(encoding="utf-8")))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             hint = "specverify generate --cost --json writes one"
             raise ValueError(f"--from: {options.file}: {error} ({hint})") from None
     table, between = options.target

@@ -184,7 +184,7 @@ class _Job:
                 if not priced.acceptance.max_k:
                     _cost_table.show_ceiling(screen, priced.times)
         else:
-            print(dumps({**self._as_json(found, compared, priced), "requested": length.requested}))
+            print(dumps(self._as_json(found, length.requested, compared, priced)))
         return 1 if compared and compared.identical is False else 0
 
     def _warm_up(self) -> None:
@@ -268,7 +268,11 @@ class _Job:
         return _Priced(self._times, acceptance, proposed, cost.recommend(self._times, acceptance, max_k, proposed))
 
     def _as_json(
-        self, found: Generation, compared: comparison.Comparison | None, priced: _Priced | None
+        self,
+        found: Generation,
+        requested: list[int],
+        compared: comparison.Comparison | None,
+        priced: _Priced | None,
     ) -> dict[str, Any]:
         options = self.options
         names = ["draft", "chat", "system", "stop", "k", "max_new", "temperature", *_FILTERS, "rule", "seed"]
@@ -281,6 +285,7 @@ class _Job:
             "prompt_tokens": self.prompt,
             "tokens": found.tokens,
             "text": self.target.decode(found.tokens),
+            "requested": requested,
             **_figures(found.report),
         }
         if compared is not None:

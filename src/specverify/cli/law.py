@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
         print(dumps({**fixed, "passed": passed, **dataclasses.asdict(found)}))
         return 0 if passed else 1
     screen = Screen(sys.stdout)
-    rates = ", ".join(f"{rate:.3f}" for rate in found.acceptance_rates) or "none"
+    rates = ", ".join(f"{rate:.3f}" for rate in found.acceptance_rates)
     screen.print(f"{options.rounds:,} rounds, K = {options.k}, V = {options.vocab:,}; acceptance rates {rates}")
     screen.print()
     show_lengths(screen, found.check.observed, found.check.expected)

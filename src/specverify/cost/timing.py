@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..steps import Cached, DraftStep, Start, TargetStep, cut_back
+from ..steps import Cached, DraftStep, Start, TargetStep, begin_text, cut_back
 from .times import StepTimes
 
 
@@ -70,11 +70,7 @@ def measure_steps(
         raise ValueError(f"repeats: expected at least 1, got {repeats}")
     start = start or Start(prompt=prompt, greedy=True, sampling=None, rng=np.random.default_rng(0))
     for step in (draft_step, target_step):
-        begin = getattr(step, "begin", None)
-        if begin is not None:
-            begin(start)
-        elif hasattr(step, "n_cached"):
-            cut_back(step, 0)
+        begin_text(step, start)
     rounds = _Rounds(draft_step, target_step, prompt, verify, clock)
     for repeat in range(repeats + 1):
         for k in (0, *lengths):

@@ -38,7 +38,9 @@ try:
             *("report", "shapes", "steps"),
         )
     )
-    store, tables, texts = (import_module(f"study.{name}") for name in ("store", "tables", "texts"))
+    speed_tables, store, tables, texts = (
+        import_module(f"study.{name}") for name in ("speed_tables", "store", "tables", "texts")
+    )
 finally:
     sys.path.remove(str(BENCHMARKS))
 
@@ -575,6 +577,15 @@ def test_the_readme_quotes_the_stored_results():
         f"in llama.cpp, k = 4 gives {middle('q8_0', 4)} with 8-bit weights and {middle('q4_0', 4)} with 4-bit ones"
     )
     assert quoted in " ".join((ROOT / "README.md").read_text().split())
+
+
+def test_a_win_is_more_than_noise():
+    """A cell wins if it does in every repeat, not if its median is a hair above 1; nor is that hair set in bold."""
+    row = {"target": "q8_0", "k": 4, "temperature": 0, "domain": "code", "verify_share": 0.001}
+    ups = {"none": [1.0, 1.0, 1.0], "lookup": [1.004, 0.98, 1.1], "ngram": [1.02, 1.01, 1.03]}
+    document = {"vocabulary": V, "cells": [row | {"draft": draft, "speedup": up} for draft, up in ups.items()]}
+    assert "win in every repeat, by target: llama.cpp Q8_0 1 of 2." in speed_tables.adaptive_facts(document)[0]
+    assert [speed_tables.marked(up[0], up[0]) for up in ups.values()] == ["1.00", "1.00", "**1.02**"]
 
 
 def test_a_report_is_made_of_lines(toys, small_plan, tmp_path, monkeypatch):
